@@ -1,0 +1,68 @@
+"""What a backend is asked to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rfp.errors import ArgumentError
+from rfp.operators import Operator
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The arguments of Eq. 1-2, resolved: operators are objects, features are drawn.
+
+    Args:
+        operators: One trajectory is computed for each.
+        features: r, ``[B, n, k]``, float32 or float64.
+        ptr: ``[num_graphs + 1]`` on the device of the features.
+        num_steps: P, at least 0.
+        normalization: A name of :data:`rfp.normalization.NORMALIZATIONS` or a callable ``(a, ptr) -> a``.
+        normalize_every: w, at least 1.
+    """
+
+    operators: tuple[Operator, ...]
+    features: Tensor
+    ptr: Tensor
+    num_steps: int
+    normalization: str | Callable[[Tensor, Tensor], Tensor] = "qr"
+    normalize_every: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.operators:
+            raise ArgumentError("at least one operator is needed, got none")
+        if self.num_steps < 0:
+            raise ArgumentError(f"num_steps must be at least 0 (0 keeps the random features alone), got {self.num_steps}")
+        if self.normalize_every < 1:
+            raise ArgumentError(
+                f"normalize_every must be at least 1, got {self.normalize_every}; "
+                'to switch normalisation off use normalization="none"'
+            )
+        if self.features.dim() != 3:
+            raise ArgumentError(f"features must have shape [B, n, k], got {list(self.features.shape)}")
+        if self.features.dtype not in (torch.float32, torch.float64):
+            raise ArgumentError(f"states are computed in float32 or float64, got {self.features.dtype}")
+        for operator in self.operators:
+            if operator.num_nodes != self.features.size(1):
+                raise ArgumentError(
+                    f"the operator has {operator.num_nodes} rows but the features have {self.features.size(1)} nodes"
+                )
+
+    def gradients(self, operator: Operator) -> AbstractContextManager[object]:
+        """Predefined operators run without autograd; a learned one is differentiated through."""
+        return torch.set_grad_enabled(torch.is_grad_enabled() and operator.differentiable)
+
+
+def fold(a: Tensor) -> Tensor:
+    """``[B, n, k] -> [n, B k]``: one sparse product serves all trajectories. Free when memory is node-first."""
+    return a.transpose(0, 1).reshape(a.size(1), -1)
+
+
+def unfold(a: Tensor, like: Tensor) -> Tensor:
+    """``[n, B k] -> [B, n, k]``, a view."""
+    return a.view(like.size(1), like.size(0), like.size(2)).transpose(0, 1)

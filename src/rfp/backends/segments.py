@@ -1,0 +1,84 @@
+"""Small matrix products for each graph of a batch: Gram matrices and the multiplication by a k x k matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs.
+_ROWS = 1 << 14
+_CHUNK_WORDS = 1 << 21
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Graphs of similar size, padded to the largest of them."""
+
+    graphs: Tensor  # [g]
+    rows: Tensor  # [g, width] node numbers; padding repeats a valid one
+    real: Tensor  # [g, width] False at the padding
+
+
+class Segments:
+    """The graphs of a batch, laid out once and used at every step.
+
+    One graph is multiplied as it is. Many are sorted by size and padded in chunks, so that a batched matrix product does
+    the work; padding stays below the spread of sizes inside a chunk, and a chunk stays in cache.
+
+    Args:
+        ptr: ``[num_graphs + 1]``.
+        num_columns: B k, to size the chunks.
+    """
+
+    def __init__(self, ptr: Tensor, num_columns: int) -> None:
+        self.num_graphs = len(ptr) - 1
+        self.chunks: list[_Chunk] = []
+        if self.num_graphs == 1:
+            return
+        sizes, order = torch.sort(ptr.diff())
+        widths, start = sizes.tolist(), 0
+        while start < self.num_graphs:
+            stop = start + 1
+            while stop < self.num_graphs and (stop + 1 - start) * widths[stop] * num_columns <= _CHUNK_WORDS:
+                stop += 1
+            graphs, width = order[start:stop], widths[stop - 1]
+            place = torch.arange(width, device=ptr.device)
+            real = place < sizes[start:stop, None]
+            rows = torch.where(real, ptr[graphs, None] + place, 0)
+            if width:
+                self.chunks.append(_Chunk(graphs, rows, real))
+            start = stop
+
+    def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64
+        r""":math:`a^\top a` of each graph and trajectory, summed in float64. O(n k² B)."""
+        num_trajectories, n, k = a.shape
+        total = torch.zeros(self.num_graphs, num_trajectories, k, k, dtype=torch.float64, device=a.device)
+        if self.num_graphs == 1:
+            for start in range(0, n, _ROWS):
+                rows = a[:, start : start + _ROWS].double()
+                total[0].baddbmm_(rows.transpose(1, 2), rows)
+            return total
+        for chunk in self.chunks:
+            padded = self._pad(a, chunk).double()
+            total[chunk.graphs] = padded.mT @ padded
+        return total
+
+    def apply(self, a: Tensor, weight: Tensor) -> Tensor:  # [B, n, k], [G, B, k, k] -> [B, n, k]
+        """``a @ weight`` with the weight of each node's graph; the result is node-first in memory."""
+        num_trajectories, n, k = a.shape
+        weight = weight.to(a.dtype)
+        out = torch.empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
+        if self.num_graphs == 1:
+            for b in range(num_trajectories):
+                torch.mm(a[b], weight[0, b], out=out[:, b])
+        for chunk in self.chunks:
+            product = self._pad(a, chunk) @ weight[chunk.graphs]  # [g, B, width, k]
+            out[chunk.rows[chunk.real]] = product.transpose(1, 2)[chunk.real]
+        return out.transpose(0, 1)
+
+    @staticmethod
+    def _pad(a: Tensor, chunk: _Chunk) -> Tensor:  # -> [g, B, width, k]
+        rows = a.transpose(0, 1)[chunk.rows] * chunk.real[..., None, None]
+        return rows.transpose(1, 2)

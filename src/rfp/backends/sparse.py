@@ -1,0 +1,49 @@
+"""The loop for large graphs and general batches: one fast sparse product a step, Gram-matrix orthonormalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from torch import Tensor
+
+from rfp.backends.orthonormal import Orthonormalizer
+from rfp.backends.problem import Problem, fold, unfold
+from rfp.normalization import Tally, as_normalization
+from rfp.operators import MatrixOperator, Operator
+
+
+def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
+    """Yield the states ``[B, n, k]`` of Eq. 1, equal to the reference up to rounding.
+
+    O(P (m k B + n k² B)); beside the states of one step it holds one more copy of them and k x k matrices.
+    """
+    product = fast_product(operator, problem.features)
+    normalize = fast_normalization(problem)
+    a = problem.features
+    yield a
+    for p in range(1, problem.num_steps + 1):
+        with problem.gradients(operator):
+            a = unfold(product(fold(a)), a)
+            if p % problem.normalize_every == 0:
+                a = normalize(a, tally)
+        yield a
+
+
+def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:
+    """The quickest available ``a -> S a`` for this operator, type and device."""
+    from rfp.backends import compiled_available
+
+    if isinstance(operator, MatrixOperator) and like.device.type == "cpu" and compiled_available():
+        from rfp.backends import compiled
+
+        csr = operator.csr.to(like.dtype)
+        return lambda a: compiled.spmm(csr.crow, csr.col, csr.value, a.contiguous())
+    return lambda a: operator @ a
+
+
+def fast_normalization(problem: Problem) -> Callable[[Tensor, Tally], Tensor]:
+    """QR by the ladder of :mod:`rfp.backends.orthonormal`; every other normalisation as it is defined."""
+    if problem.normalization == "qr":
+        return Orthonormalizer(problem.ptr, problem.features.size(0) * problem.features.size(2))
+    normalize = as_normalization(problem.normalization)
+    return lambda a, tally: normalize(a, problem.ptr, tally)

@@ -1,0 +1,70 @@
+"""A folder of computed encodings, keyed by content: a stale entry cannot be read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rfp._version import __version__
+from rfp.errors import ArgumentError
+from rfp.graph import Graph
+from rfp.propagate import Report, Trajectory
+from rfp.settings import Settings
+
+
+class EncodingCache:
+    """Trajectories on disk under the SHA-256 of graph content, every argument and the library's version.
+
+    Files are written under another name and renamed, so a killed run leaves nothing that could be read, and loaded
+    with ``weights_only=True``. A file that cannot be read is computed again and replaced.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def key(self, settings: Settings, graph: Graph, features: Tensor | None, graph_keys: Tensor | None) -> str:
+        """The name of the entry; raises for arguments whose content cannot be hashed."""
+        if not isinstance(settings.normalization, str) or not isinstance(settings.distribution, str):
+            raise ArgumentError("cache= needs a named normalization and distribution: a callable cannot be hashed")
+        for operator in settings.operators:
+            if not isinstance(operator, str | Tensor):
+                raise ArgumentError(
+                    f"cache= needs operators given by name or as a dense tensor, got {type(operator).__name__}"
+                )
+        named = Settings(**{**settings.__dict__, "operators": tuple(map(str, settings.operators))})
+        digest = hashlib.sha256(f"rfp {__version__} {named.as_text()} n={graph.num_nodes}".encode())
+        tensors = [graph.edge_index, graph.edge_weight, graph.ptr, features, graph_keys]
+        tensors += [operator for operator in settings.operators if isinstance(operator, Tensor)]
+        for tensor in tensors:
+            digest.update(b"-" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            if tensor is not None:
+                digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def load(self, key: str, device: torch.device) -> Trajectory | None:
+        path = self.folder / f"{key}.pt"
+        try:
+            content = torch.load(path, map_location=device, weights_only=True)
+            events = Counter(json.loads(content["events"]))
+            return Trajectory(content["storage"], Report(content["backend"], f"cached in {path}", events))
+        except FileNotFoundError:
+            return None
+        except Exception:  # torch.load names no exception type; any unreadable entry is computed again
+            return None
+
+    def save(self, key: str, trajectory: Trajectory) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"{key}.{os.getpid()}.part"
+        report = trajectory.report
+        content = {"storage": trajectory.storage, "backend": report.backend, "events": json.dumps(report.events)}
+        try:
+            torch.save(content, part)
+            os.replace(part, self.folder / f"{key}.pt")
+        finally:
+            part.unlink(missing_ok=True)

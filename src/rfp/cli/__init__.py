@@ -1,0 +1,1 @@
+"""The command ``rfp``: one small file for each verb."""

@@ -1,0 +1,32 @@
+"""Errors that name the argument, the value got, the value expected and what to try next."""
+
+from __future__ import annotations
+
+
+class RFPError(Exception):
+    """Base class of every error this library raises on purpose."""
+
+
+class ArgumentError(RFPError, ValueError):
+    """An argument has a value the function cannot use."""
+
+
+class GraphError(RFPError, ValueError):
+    """A graph is malformed: an index out of range, a NaN weight, a wrong ``ptr``."""
+
+
+class NumericalError(RFPError, ArithmeticError):
+    """``strict=True`` and the result departs from the plain method, or a value is not finite."""
+
+
+class MissingExtraError(RFPError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'torch-rfp[{extra}]'")
+
+
+def unknown_choice(argument: str, got: object, choices: object) -> ArgumentError:
+    """The error for a name that is not one of the choices; it lists them."""
+    names = ", ".join(repr(c) for c in choices)  # type: ignore[attr-defined]
+    return ArgumentError(f"{argument} must be one of {names}, got {got!r}")

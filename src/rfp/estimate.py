@@ -1,0 +1,82 @@
+"""What an encoding will cost, before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rfp.graph import as_graph
+from rfp.settings import Settings
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes and floating-point operations of an encoding.
+
+    Args:
+        trajectory_bytes: The result, ``n B O (P + 1) k`` numbers.
+        working_bytes: What is held beside the result: about three steps' states, and the operators.
+        operations: Multiplications and additions of the products and the normalisations.
+        width: C, the length of a node's encoding in one trajectory.
+    """
+
+    trajectory_bytes: int
+    working_bytes: int
+    operations: int
+    width: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.trajectory_bytes + self.working_bytes
+
+
+def estimate(graph: Any = None, settings: Settings | None = None, *, num_nodes: int = 0, num_edges: int = 0) -> Estimate:
+    r"""Bytes and operations of ``encode(graph, ...)``.
+
+    Per step and operator the product costs :math:`2 (m + n) k B` operations (m counts both directions), QR
+    :math:`4 n k^2 B` (a Gram matrix and its application), :math:`\ell_2` :math:`3 n k B`.
+
+    Args:
+        graph: Anything :func:`rfp.encode` takes; or ``None`` with the two counts.
+        settings: The arguments of the encoding.
+        num_nodes: n, if no graph is given.
+        num_edges: Directed edges, if no graph is given.
+
+    Example:
+        >>> estimate(None, Settings(num_channels=64, num_steps=16), num_nodes=169_343, num_edges=2_332_486).trajectory_bytes
+        736980736
+    """
+    settings = settings or Settings()
+    if graph is not None:
+        read = as_graph(graph)
+        num_nodes, num_edges = read.num_nodes, read.num_edges
+    columns = settings.num_channels * settings.num_trajectories
+    num_operators = len(settings.operators)
+    entries = num_edges + num_nodes  # the diagonal is always stored
+    kept = (settings.storage_dtype or settings.dtype).itemsize
+    word = settings.dtype.itemsize
+    index = 4 if max(entries, num_nodes) < 2**31 else 8
+    # edge_index (int64) and the shared float64 pattern, then one array of values an operator.
+    graph_bytes = num_edges * 16 + entries * (index + 8 + word * num_operators) + num_nodes * index
+    normalizations = settings.num_steps // settings.normalize_every if settings.normalization != "none" else 0
+    per_node = 3 if settings.normalization == "l2" else 4 * settings.num_channels
+    operations = num_operators * columns * (2 * entries * settings.num_steps + per_node * num_nodes * normalizations)
+    return Estimate(
+        trajectory_bytes=num_nodes * settings.num_trajectories * settings.width * kept,
+        working_bytes=3 * num_nodes * columns * word + graph_bytes,
+        operations=operations,
+        width=settings.width,
+    )
+
+
+def available_memory(device: torch.device | str = "cpu") -> int | None:
+    """Bytes that can still be allocated on the device, or ``None`` if that cannot be known."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None

@@ -1,0 +1,140 @@
+r"""Random node features :math:`r \sim \mathcal D` as a pure function of (seed, graph, trajectory, node, channel).
+
+There is no generator and no state: every value is a hash of its own coordinates. So the features are the same on every
+device, in any batch, for any row block asked alone, and the first ``k`` channels or ``B`` trajectories do not change
+when more are drawn. *Graph* means its content (:attr:`rfp.graph.Graph.keys`), never its place in a batch.
+
+The word of a pair of channels ``(2q, 2q + 1)`` of node ``i``, trajectory ``b``, is
+
+.. math:: h = mix(mix(mix(seed + (b + 1) G) + key + (i + 1) G) + (q + 1) G)
+
+with :math:`G` the golden-ratio constant; its upper 32 bits serve channel ``2q``, its lower 32 bits ``2q + 1``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rfp.errors import ArgumentError, unknown_choice
+from rfp.graph import Graph
+from rfp.hashing import GOLDEN, mix, signed
+
+Distribution = str | Callable[[Tensor], Tensor]
+
+# Words drawn at a time on a CPU: large enough for threads to share, small enough for the cache (best of 2^12..2^22).
+_CHUNK_WORDS = 1 << 18
+
+
+def _rademacher(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    # The top bit of each 32-bit word is the sign.
+    return 1 - 2 * (high >> 31).to(dtype), 1 - 2 * (low >> 31).to(dtype)
+
+
+def _uniform(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    # Odd integers in (-2^24, 2^24) scaled by a power of two: exact in float32, symmetric, never 0 or ±1.
+    scale = 2.0**-24
+    first = ((high >> 8) * 2 + (1 - 2**24)).to(dtype) * scale
+    return first, ((low >> 8) * 2 + (1 - 2**24)).to(dtype) * scale
+
+
+def _normal(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    # Box-Muller. The radius uses (m + 1/2) 2^-24 in (0, 1), so the logarithm is finite.
+    radius = ((high >> 8).to(dtype).add_(0.5).mul_(2.0**-24)).log_().mul_(-2).sqrt_()
+    angle = (low >> 8).to(dtype).mul_(2 * math.pi * 2.0**-24)
+    return angle.cos().mul_(radius), angle.sin_().mul_(radius)
+
+
+DISTRIBUTIONS = {"normal": _normal, "rademacher": _rademacher, "uniform": _uniform}
+
+
+def stream_keys(seed: int, num_trajectories: int, device: torch.device | str = "cpu") -> Tensor:
+    """One 64-bit key for each trajectory, ``[B]``."""
+    root = mix(signed(seed))
+    return torch.tensor(
+        [mix(signed(root + (b + 1) * GOLDEN)) for b in range(num_trajectories)], dtype=torch.int64, device=device
+    )
+
+
+def random_features(
+    graph: Graph,
+    *,
+    num_channels: int,
+    num_trajectories: int = 1,
+    distribution: Distribution = "normal",
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    rows: slice | None = None,
+    graph_keys: Tensor | None = None,
+) -> Tensor:
+    r"""Draw :math:`r_1, \dots, r_B`, each :math:`n \times k` with independent entries of :math:`\mathcal D`.
+
+    Args:
+        graph: The graph, or batch, whose nodes are drawn for.
+        num_channels: k.
+        num_trajectories: B.
+        distribution: ``"normal"`` (standard), ``"rademacher"`` (±1), ``"uniform"`` on (-1, 1), or a callable that
+            maps uniform values on (-1, 1) to the distribution wanted, element by element.
+        seed: Any integer.
+        dtype: ``float32`` or ``float64``; both round the same draw.
+        rows: Only these nodes; the values equal the same rows of the whole.
+        graph_keys: ``[num_graphs]`` integers that name the graphs instead of their content, for instance row numbers
+            in a data set, or a constant to give a subgraph the draw of the graph it was cut from.
+
+    Returns:
+        ``[B, n, k]``, or ``[B, len(rows), k]``. A view: memory is node-first, as the propagation wants it.
+
+    Rademacher and uniform values are equal bit for bit on every device, normal ones to rounding. Costs O(n k B).
+
+    Example:
+        >>> import torch
+        >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> random_features(path, num_channels=4, distribution="rademacher", seed=7)[0, 0]
+        tensor([ 1., -1.,  1., -1.])
+    """
+    if num_channels < 1 or num_trajectories < 1:
+        raise ArgumentError(
+            f"num_channels and num_trajectories must be at least 1, got {num_channels} and {num_trajectories}"
+        )
+    if isinstance(distribution, str) and distribution not in DISTRIBUTIONS:
+        raise unknown_choice("distribution", distribution, DISTRIBUTIONS)
+    draw = DISTRIBUTIONS[distribution] if isinstance(distribution, str) else _uniform
+
+    device = graph.device
+    start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
+    pairs = (num_channels + 1) // 2
+    streams = stream_keys(seed, num_trajectories, device)  # [B]
+    keys = graph.keys if graph_keys is None else mix(graph_keys.to(device, torch.int64) + GOLDEN)
+    channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
+    out = torch.empty(max(stop - start, 0), num_trajectories, 2 * pairs, dtype=dtype, device=device)
+    words = num_trajectories * pairs
+    chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // words)
+    for lo in range(start, stop, chunk):
+        hi = min(stop, lo + chunk)
+        if graph.num_graphs == 1:
+            node = torch.arange(lo + 1, hi + 1, device=device) * GOLDEN + keys
+        else:
+            which = graph.batch[lo:hi]
+            node = (torch.arange(lo + 1, hi + 1, device=device) - graph.offsets[which]) * GOLDEN + keys[which]
+        node_words = mix(streams[None, :] + node[:, None])  # [rows, B]
+        word = mix(node_words[:, :, None] + channel)  # [rows, B, pairs]
+        first, second = draw((word >> 32) & 0xFFFFFFFF, word & 0xFFFFFFFF, dtype)
+        block = out[lo - start : hi - start].unflatten(2, (pairs, 2))
+        block[..., 0], block[..., 1] = first, second
+    out = out[:, :, :num_channels]
+    if not isinstance(distribution, str):
+        out = _check_callable(distribution(out), out)
+    return out.transpose(0, 1)
+
+
+def _check_callable(values: Tensor, uniform: Tensor) -> Tensor:
+    if not isinstance(values, Tensor) or values.shape != uniform.shape or values.dtype != uniform.dtype:
+        got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ArgumentError(
+            f"a callable distribution must return a {uniform.dtype} tensor of its input's shape "
+            f"{tuple(uniform.shape)}, got {got}"
+        )
+    return values

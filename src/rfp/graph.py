@@ -1,0 +1,271 @@
+"""One graph, or a batch of graphs side by side, in the form every other module reads.
+
+Meaning of the input, the same in every path:
+
+* **Direction.** ``A[i, j]`` is the weight of the edge ``i -> j``, with ``i = edge_index[0]`` as in SciPy and
+  NetworkX; ``(A a)_i`` gathers from the nodes ``i`` points to. On undirected graphs (both directions listed, as PyG
+  stores them) direction plays no role.
+* **Duplicate edges** add their weights. **Self-loops** are ordinary entries of the diagonal.
+* **Weights** default to 1 and must be finite; zero and negative ones are allowed.
+* **Isolated nodes** are kept: ``num_nodes`` counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rfp.csr import CSR, from_entries
+from rfp.errors import GraphError
+from rfp.hashing import GOLDEN, mix, signed
+
+# Edges hashed at a time: the temporaries of a chunk stay in cache.
+_HASH_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A disjoint union of graphs; ``ptr[g]`` is the first node of graph ``g`` as in a PyG ``Batch``.
+
+    Args:
+        edge_index: Source and target of every edge, ``[2, num_edges]``.
+        num_nodes: Number of nodes over all graphs, isolated ones included.
+        edge_weight: ``[num_edges]``, or ``None`` for all ones.
+        ptr: ``[num_graphs + 1]`` node offsets; ``None`` means one graph.
+        check: Verify ranges and weights. Skip it only where the input is known to be good and a
+            device synchronisation would hurt.
+
+    Example:
+        >>> import torch
+        >>> triangle = Graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
+        >>> triangle.num_graphs, triangle.num_edges, triangle.to_undirected().num_edges
+        (1, 3, 6)
+    """
+
+    edge_index: Tensor  # [2, num_edges]
+    num_nodes: int
+    edge_weight: Tensor | None = None  # [num_edges]
+    ptr: Tensor | None = None  # [num_graphs + 1]
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
+            raise GraphError(f"edge_index must have shape [2, num_edges], got {list(self.edge_index.shape)}")
+        if self.edge_index.is_floating_point() or self.edge_index.dtype == torch.bool:
+            raise GraphError(f"edge_index must hold integers, got {self.edge_index.dtype}; convert with .long()")
+        if self.num_nodes < 0:
+            raise GraphError(f"num_nodes must be at least 0, got {self.num_nodes}")
+        if self.edge_weight is not None and self.edge_weight.shape != self.edge_index.shape[1:]:
+            raise GraphError(
+                f"edge_weight must have one value for each of the {self.num_edges} edges, "
+                f"got shape {list(self.edge_weight.shape)}"
+            )
+        if self.check:
+            self._check_values()
+
+    def _check_values(self) -> None:
+        if self.num_edges:
+            low, high = self.edge_index.min().item(), self.edge_index.max().item()
+            if low < 0 or high >= self.num_nodes:
+                bad = low if low < 0 else high
+                raise GraphError(f"edge_index holds node {bad}, expected 0 to num_nodes - 1 = {self.num_nodes - 1}")
+        if self.edge_weight is not None and not bool(torch.isfinite(self.edge_weight).all()):
+            where = int((~torch.isfinite(self.edge_weight)).nonzero()[0])
+            raise GraphError(f"edge_weight must be finite, got {self.edge_weight[where].item()} at edge {where}")
+        if self.ptr is None:
+            return
+        ends_ok = self.ptr.dim() == 1 and len(self.ptr) >= 1 and int(self.ptr[0]) == 0
+        if not ends_ok or int(self.ptr[-1]) != self.num_nodes or bool((self.ptr.diff() < 0).any()):
+            raise GraphError(
+                f"ptr must start at 0, never fall and end at num_nodes={self.num_nodes}, got {self.ptr.tolist()[:4]}..."
+            )
+        if self.num_graphs > 1 and self.num_edges:
+            source, target = self.batch[self.edge_index.long()]
+            if bool((source != target).any()):
+                where = int((source != target).nonzero()[0])
+                raise GraphError(f"edge {where} joins two graphs of the batch: {self.edge_index[:, where].tolist()}")
+
+    @property
+    def num_edges(self) -> int:
+        return self.edge_index.size(1)
+
+    @property
+    def num_graphs(self) -> int:
+        return 1 if self.ptr is None else len(self.ptr) - 1
+
+    @property
+    def device(self) -> torch.device:
+        return self.edge_index.device
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """``ptr``, made explicit for a single graph: ``[num_graphs + 1]``."""
+        if self.ptr is not None:
+            return self.ptr.to(self.device)
+        return torch.tensor([0, self.num_nodes], device=self.device)
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Number of nodes of each graph, ``[num_graphs]``."""
+        return self.offsets.diff()
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """Graph number of each node, ``[num_nodes]``."""
+        graphs = torch.arange(self.num_graphs, device=self.device)
+        return torch.repeat_interleave(graphs, self.sizes, output_size=self.num_nodes)
+
+    @cached_property
+    def largest(self) -> int:
+        """Number of nodes of the largest graph (one synchronisation on a GPU, then cached)."""
+        return int(self.sizes.max()) if self.num_graphs else 0
+
+    @cached_property
+    def keys(self) -> Tensor:
+        r"""A 64-bit key of each graph's content, ``[num_graphs]``: what random features are drawn from.
+
+        The sum over the edges of a hash of (source, target), in node numbers of the graph itself, so the key does not
+        depend on the batch the graph sits in, on the order of its edges, nor on how they are split over workers.
+        Weights are left out: reweighting a graph keeps its draw. Costs :math:`O(m)`.
+        """
+        keys = mix(self.sizes * GOLDEN + 1)
+        single = self.num_graphs == 1
+        for start in range(0, self.num_edges, _HASH_CHUNK):
+            source, target = self.edge_index[:, start : start + _HASH_CHUNK].long()
+            if single:
+                keys += mix(source * signed(0xD1342543DE82EF95) + target * GOLDEN).sum()
+                continue
+            graph = self.batch[source]
+            first = self.offsets[graph]
+            words = mix((source - first) * signed(0xD1342543DE82EF95) + (target - first) * GOLDEN)
+            keys.index_add_(0, graph, words)
+        return mix(keys)
+
+    @cached_property
+    def pattern(self) -> CSR:
+        """:math:`A` in float64 with every diagonal entry present (zero where there is no self-loop).
+
+        All predefined operators share it, so several of them need one sort and one set of indices.
+        """
+        n, device = self.num_nodes, self.device
+        weight = torch.ones(self.num_edges, device=device) if self.edge_weight is None else self.edge_weight
+        diagonal = torch.arange(n, device=device, dtype=self.edge_index.dtype)
+        row = torch.cat([self.edge_index[0], diagonal])
+        col = torch.cat([self.edge_index[1], diagonal])
+        zeros = torch.zeros(n, device=device, dtype=torch.float64)
+        return from_entries(row, col, torch.cat([weight.to(torch.float64), zeros]), n)
+
+    def to(self, device: torch.device | str) -> Graph:
+        """The same graph on another device."""
+        weight = None if self.edge_weight is None else self.edge_weight.to(device)
+        ptr = None if self.ptr is None else self.ptr.to(device)
+        return Graph(self.edge_index.to(device), self.num_nodes, weight, ptr, check=False)
+
+    def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
+        """The adjacency matrix; duplicate edges are added up."""
+        source, target = self.edge_index.cpu().numpy()
+        weight = np.ones(self.num_edges, dtype) if self.edge_weight is None else self.edge_weight.cpu().numpy()
+        shape = (self.num_nodes, self.num_nodes)
+        matrix = sp.coo_array((weight.astype(dtype, copy=False), (source, target)), shape=shape).tocsr()
+        matrix.sum_duplicates()
+        return matrix
+
+    def is_undirected(self) -> bool:
+        """Whether ``A`` is symmetric, weights included."""
+        matrix = self.to_scipy()
+        return bool((abs(matrix - matrix.T)).nnz == 0)
+
+    def to_undirected(self) -> Graph:
+        """Each edge counts in both directions: ``A[i, j]`` becomes the larger in magnitude of ``A[i, j]``, ``A[j, i]``.
+
+        An undirected graph is returned unchanged up to the order and the merging of duplicates, whether its edges were
+        listed once or twice.
+        """
+        matrix = self.to_scipy()
+        # Keep the entry of larger magnitude: where |Aᵀ| wins take Aᵀ, elsewhere A.
+        transposed = matrix.T.tocsr()
+        wins = abs(transposed) > abs(matrix)
+        merged = matrix - matrix.multiply(wins) + transposed.multiply(wins)
+        return _from_scipy(merged.tocsr(), ptr=self.ptr, weighted=self.edge_weight is not None, device=self.device)
+
+
+def _from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:
+    if matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
+    coo = sp.coo_array(matrix)
+    edge_index = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64)).to(device)
+    values = np.asarray(coo.data)
+    if weighted is None:
+        weighted = not bool((values == 1).all())
+    weight = torch.from_numpy(values.astype(np.float64)).to(device) if weighted else None
+    return Graph(edge_index, matrix.shape[0], weight, ptr)
+
+
+def _from_networkx(nx_graph: Any) -> Graph:
+    number = {node: i for i, node in enumerate(nx_graph.nodes)}
+    edges = [(number[u], number[v], w) for u, v, w in nx_graph.edges(data="weight")]
+    weighted = any(w is not None for _, _, w in edges)
+    if not nx_graph.is_directed():
+        edges += [(v, u, w) for u, v, w in edges if u != v]
+    edge_index = torch.tensor([[u for u, _, _ in edges], [v for _, v, _ in edges]], dtype=torch.long)
+    weight = torch.tensor([1.0 if w is None else float(w) for _, _, w in edges]) if weighted else None
+    return Graph(edge_index.view(2, -1), len(number), weight)
+
+
+def as_graph(graph: Any) -> Graph:
+    """Read a graph from any of the forms people hold one in.
+
+    Args:
+        graph: A :class:`Graph`; a PyG ``Data`` or ``Batch`` (``edge_weight`` is used when present, ``edge_attr`` never);
+            ``(edge_index, num_nodes)``; a SciPy sparse matrix; a NetworkX graph (nodes in its own order, attribute
+            ``weight``); or a list of these, which becomes one batch.
+
+    Example:
+        >>> import scipy.sparse as sp
+        >>> as_graph(sp.csr_array([[0, 2.0], [2.0, 0]])).edge_weight
+        tensor([2., 2.], dtype=torch.float64)
+    """
+    if isinstance(graph, Graph):
+        return graph
+    if isinstance(graph, list):
+        return batch_graphs([as_graph(g) for g in graph])
+    if isinstance(graph, tuple):
+        if len(graph) != 2 or not isinstance(graph[0], Tensor):
+            raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
+        return Graph(graph[0], int(graph[1]))
+    if sp.issparse(graph):
+        return _from_scipy(graph)
+    if getattr(graph, "edge_index", None) is not None:
+        weight = getattr(graph, "edge_weight", None)
+        if weight is not None and weight.dim() == 2 and weight.size(1) == 1:
+            weight = weight.squeeze(1)
+        return Graph(graph.edge_index, int(graph.num_nodes), weight, getattr(graph, "ptr", None))
+    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
+        return _from_networkx(graph)
+    raise GraphError(
+        f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
+        "(edge_index, num_nodes), a SciPy sparse matrix, a NetworkX graph, or a list of these "
+        "(encode the types of a HeteroData one at a time, e.g. data.to_homogeneous())"
+    )
+
+
+def batch_graphs(graphs: Sequence[Graph]) -> Graph:
+    """Put graphs side by side as one; the order is kept."""
+    if not graphs:
+        raise GraphError("an empty list of graphs was given; at least one graph is needed")
+    sizes = torch.cat([g.sizes.cpu() for g in graphs])
+    ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    starts = np.concatenate([[0], np.cumsum([g.num_nodes for g in graphs])[:-1]])
+    edge_index = torch.cat([g.edge_index.long() + int(s) for g, s in zip(graphs, starts, strict=True)], dim=1)
+    weight = None
+    if any(g.edge_weight is not None for g in graphs):
+        ones = [torch.ones(g.num_edges, device=g.device) for g in graphs]
+        weight = torch.cat([w if g.edge_weight is None else g.edge_weight for g, w in zip(graphs, ones, strict=True)])
+    return Graph(edge_index, sum(g.num_nodes for g in graphs), weight, ptr.to(edge_index.device), check=False)

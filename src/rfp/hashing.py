@@ -1,0 +1,50 @@
+r"""A stateless 64-bit mixing function on tensors: the root of every random number here.
+
+:func:`mix` is the finaliser of SplitMix64 [1]_. All arithmetic is on wrapping ``int64``, so the words are
+the same bit for bit on every device, in PyTorch, NumPy, Numba and Triton.
+
+References:
+    .. [1] G. Steele, D. Lea, C. Flood. Fast splittable pseudorandom number generators. OOPSLA 2014.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from torch import Tensor
+
+IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
+
+
+def signed(value: int) -> int:
+    """The integer modulo 2^64 as the signed value an ``int64`` tensor holds.
+
+    >>> signed(2**64 - 1)
+    -1
+    """
+    value &= 2**64 - 1
+    return value - 2**64 if value >= 2**63 else value
+
+
+GOLDEN = signed(0x9E3779B97F4A7C15)
+_MULTIPLIER_1 = signed(0xBF58476D1CE4E5B9)
+_MULTIPLIER_2 = signed(0x94D049BB133111EB)
+
+
+def mix(z: IntOrTensor) -> IntOrTensor:
+    """Scramble 64-bit words so that nearby inputs give unrelated outputs (a bijection).
+
+    Tensors are overwritten to spare memory traffic: pass a fresh one.
+    """
+    if isinstance(z, Tensor):
+        # The shift of int64 is arithmetic; the masks turn it into the logical shift of uint64.
+        z ^= (z >> 30) & (2**34 - 1)
+        z *= _MULTIPLIER_1
+        z ^= (z >> 27) & (2**37 - 1)
+        z *= _MULTIPLIER_2
+        z ^= (z >> 31) & (2**33 - 1)
+        return z
+    word = cast(int, z) & (2**64 - 1)
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
+    return signed(word ^ (word >> 31))

@@ -1,0 +1,251 @@
+r"""Propagation operators :math:`S \in \mathbb R^{n \times n}` (section 3.2 of the paper).
+
+An operator is anything with ``S @ a`` for ``a`` of shape ``[n, c]``. The predefined ones are sparse matrices built from a
+:class:`~rfp.graph.Graph`; with :math:`A` as that module defines it and degrees the sums of *absolute* weights
+(so that signed graphs keep a spectrum in [-1, 1]):
+
+======================== ================================================== =========================================
+name                     matrix                                             symmetric
+======================== ================================================== =========================================
+``adjacency``            :math:`A`                                          if the graph is undirected
+``normalized_adjacency`` :math:`\hat A = \tilde D_{out}^{-1/2} \tilde A     if the graph is undirected
+                         \tilde D_{in}^{-1/2}`
+``normalized_laplacian`` :math:`\hat L = I - \hat A`                        if the graph is undirected
+``random_walk``          :math:`D_{out}^{-1} A`, zero rows for isolated     no
+                         nodes
+======================== ================================================== =========================================
+
+:math:`\tilde A` is :math:`A` with a self-loop of weight 1 on every node that has none; a self-loop that is there keeps its
+weight. (PyG's ``get_laplacian(normalization="sym")`` adds no self-loops and is another matrix.)
+
+A name may carry suffixes, in this order: ``.sym`` builds the operator of the symmetrised graph
+(:meth:`~rfp.graph.Graph.to_undirected`), ``.T`` transposes it, ``^p`` takes its p-th power:
+``"adjacency.T"``, ``"normalized_adjacency.sym^2"``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rfp.csr import CSR, from_entries
+from rfp.errors import ArgumentError, unknown_choice
+from rfp.graph import Graph
+
+
+class Operator(Protocol):
+    """What the propagation loop needs of S. A learned operator implements this and sets ``differentiable``."""
+
+    @property
+    def num_nodes(self) -> int: ...
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether gradients are to flow through ``S @ a`` into the operator's own parameters."""
+        ...
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether S equals its transpose, for the methods that assume it."""
+        ...
+
+    def __matmul__(self, a: Tensor, /) -> Tensor:  # [n, c] -> [n, c]
+        ...
+
+
+@dataclass(frozen=True)
+class MatrixOperator:
+    """A sparse matrix as an operator; never differentiated through."""
+
+    csr: CSR
+    differentiable: bool = False
+
+    @property
+    def num_nodes(self) -> int:
+        return self.csr.num_rows
+
+    @property
+    def symmetric(self) -> bool:
+        matrix = self.csr.to_scipy()
+        difference = abs(matrix - matrix.T)
+        # Rounding in the last place of D^-1/2 A D^-1/2 is no asymmetry.
+        return not difference.nnz or bool(difference.max() <= 4 * torch.finfo(self.csr.value.dtype).eps * abs(matrix).max())
+
+    def __matmul__(self, a: Tensor) -> Tensor:
+        return self.csr.to(a.dtype) @ a
+
+    def to_dense(self) -> Tensor:
+        return torch.from_numpy(self.csr.to_scipy().toarray()).to(self.csr.value.device)
+
+
+@dataclass(frozen=True)
+class DenseOperator:
+    """A dense matrix as an operator; differentiated through when the matrix requires a gradient."""
+
+    matrix: Tensor  # [n, n]
+
+    @property
+    def num_nodes(self) -> int:
+        return self.matrix.size(0)
+
+    @property
+    def differentiable(self) -> bool:
+        return self.matrix.requires_grad
+
+    @property
+    def symmetric(self) -> bool:
+        return bool(torch.allclose(self.matrix, self.matrix.T))
+
+    def __matmul__(self, a: Tensor) -> Tensor:
+        return self.matrix.to(a.dtype) @ a
+
+    def to_dense(self) -> Tensor:
+        return self.matrix
+
+
+@dataclass(frozen=True)
+class FunctionOperator:
+    """A callable ``a -> S a`` on ``[n, c]`` as an operator."""
+
+    function: Callable[[Tensor], Tensor]
+    num_nodes: int
+    symmetric: bool = False
+    differentiable: bool = False
+
+    def __matmul__(self, a: Tensor) -> Tensor:
+        out = self.function(a)
+        if not isinstance(out, Tensor) or out.shape != a.shape:
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ArgumentError(f"the operator's function must keep the shape {tuple(a.shape)}, got {got}")
+        return out
+
+
+@dataclass(frozen=True)
+class PowerOperator:
+    r""":math:`S^p` as p products; the matrix power is never formed."""
+
+    base: Operator
+    exponent: int
+
+    @property
+    def num_nodes(self) -> int:
+        return self.base.num_nodes
+
+    @property
+    def differentiable(self) -> bool:
+        return self.base.differentiable
+
+    @property
+    def symmetric(self) -> bool:
+        return self.base.symmetric
+
+    def __matmul__(self, a: Tensor) -> Tensor:
+        for _ in range(self.exponent):
+            a = self.base @ a
+        return a
+
+
+def _sums(index: Tensor, value: Tensor, n: int) -> Tensor:
+    return torch.zeros(n, dtype=value.dtype, device=value.device).index_add_(0, index.long(), value.abs())
+
+
+def _inverse_power(degree: Tensor, exponent: float) -> Tensor:
+    return torch.where(degree > 0, degree.clamp_min(torch.finfo(degree.dtype).tiny).pow(-exponent), 0.0)
+
+
+def _adjacency(pattern: CSR) -> Tensor:
+    return pattern.value
+
+
+def _normalized_adjacency(pattern: CSR) -> Tensor:
+    n = pattern.num_rows
+    on_diagonal = pattern.row == pattern.col
+    value = torch.where(on_diagonal & (pattern.value == 0), 1.0, pattern.value)
+    left = _inverse_power(_sums(pattern.row, value, n), 0.5)
+    right = _inverse_power(_sums(pattern.col, value, n), 0.5)
+    return left[pattern.row] * value * right[pattern.col.long()]
+
+
+def _normalized_laplacian(pattern: CSR) -> Tensor:
+    return (pattern.row == pattern.col).to(torch.float64) - _normalized_adjacency(pattern)
+
+
+def _random_walk(pattern: CSR) -> Tensor:
+    degree = _sums(pattern.row, pattern.value, pattern.num_rows)
+    return _inverse_power(degree, 1.0)[pattern.row] * pattern.value
+
+
+# Name -> values on the shared pattern. A new predefined operator is one function and one line here.
+OPERATORS: dict[str, Callable[[CSR], Tensor]] = {
+    "adjacency": _adjacency,
+    "normalized_adjacency": _normalized_adjacency,
+    "normalized_laplacian": _normalized_laplacian,
+    "random_walk": _random_walk,
+}
+
+_NAME = re.compile(r"(?P<base>[a-z_]+)(?P<sym>\.sym)?(?P<transposed>\.T)?(\^(?P<power>\d+))?")
+
+
+def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Operator:
+    r"""Build a predefined operator; degrees are computed in float64 and the entries rounded to ``dtype``.
+
+    Example:
+        >>> import torch
+        >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> from_name("random_walk", path).to_dense()
+        tensor([[0.0000, 1.0000, 0.0000],
+                [0.5000, 0.0000, 0.5000],
+                [0.0000, 1.0000, 0.0000]])
+    """
+    parts = _NAME.fullmatch(name)
+    if parts is None or parts["base"] not in OPERATORS:
+        raise unknown_choice("operator (without the suffixes .sym .T ^p)", name, OPERATORS)
+    source = graph.to_undirected() if parts["sym"] else graph
+    pattern = source.pattern
+    csr = pattern.with_value(OPERATORS[parts["base"]](pattern).to(dtype))
+    base = MatrixOperator(csr.transpose() if parts["transposed"] else csr)
+    if parts["power"] is None:
+        return base
+    if int(parts["power"]) < 1:
+        raise ArgumentError(f"the power of an operator must be at least 1, got {name!r}")
+    return PowerOperator(base, int(parts["power"]))
+
+
+def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperator | DenseOperator:
+    """An operator from a square matrix: torch dense or sparse (any layout), or SciPy sparse."""
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ArgumentError(f"an operator must be a square matrix, got shape {tuple(matrix.shape)}")
+    if isinstance(matrix, Tensor):
+        if matrix.layout == torch.strided:
+            return DenseOperator(matrix)
+        coo = matrix.to_sparse_coo().coalesce() if matrix.layout != torch.sparse_coo else matrix.coalesce()
+        row, col = coo.indices()
+        return MatrixOperator(from_entries(row, col, coo.values().to(dtype), matrix.shape[0]))
+    coo = sp.coo_array(matrix)
+    entries = [torch.from_numpy(x) for x in (coo.row, coo.col, coo.data)]
+    return MatrixOperator(from_entries(entries[0], entries[1], entries[2].to(dtype), matrix.shape[0]))
+
+
+def as_operator(operator: Any, graph: Graph, dtype: torch.dtype = torch.float32) -> Operator:
+    """Read an operator given as a name, an :class:`Operator`, a matrix or a callable."""
+    if isinstance(operator, str):
+        resolved: Operator = from_name(operator, graph, dtype)
+    elif isinstance(operator, Tensor) or sp.issparse(operator):
+        resolved = from_matrix(operator, dtype)
+    elif hasattr(type(operator), "__matmul__") and hasattr(operator, "num_nodes"):
+        resolved = operator  # not isinstance(..., Operator): that would evaluate `symmetric`, which costs O(m)
+    elif callable(operator):
+        resolved = FunctionOperator(operator, graph.num_nodes)
+    else:
+        raise ArgumentError(
+            f"operator must be a name, a matrix, a callable or have .num_nodes and `@`, got {type(operator).__name__}"
+        )
+    if resolved.num_nodes != graph.num_nodes:
+        raise ArgumentError(f"the operator has {resolved.num_nodes} rows but the graph has {graph.num_nodes} nodes")
+    return resolved

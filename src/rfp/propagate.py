@@ -1,0 +1,202 @@
+r"""The one loop (Eq. 1-2): propagate, normalise every w steps, keep the trajectory.
+
+Every other method of this library is a call of :func:`propagate` or :func:`states` with other arguments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rfp.backends import choose, reference, sparse
+from rfp.backends.problem import Problem
+from rfp.errors import ArgumentError, NumericalError
+from rfp.operators import Operator
+
+NormalizationChoice = str | Callable[[Tensor, Tensor], Tensor]
+# What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
+Record = Callable[[Tensor, Tensor], Tensor]
+
+_LOOPS = {"reference": reference.loop, "sparse": sparse.loop}
+# Ways of orthonormalising that a plain full-rank QR never needs.
+_FALLBACKS = ("cholesky_dropping", "gram_schmidt")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ran: the backend and why, how often each method of orthonormalisation, how many columns were dependent."""
+
+    backend: str
+    reason: str
+    events: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def dependent_columns(self) -> int:
+        """Columns set to zero because they depend on earlier ones, over all steps, graphs and trajectories."""
+        return self.events["dependent_columns"]
+
+    def check_strict(self) -> None:
+        """Raise if the result departs anywhere from a plain full-rank QR."""
+        used = [name for name in _FALLBACKS if self.events[name]]
+        if used or self.dependent_columns:
+            raise NumericalError(
+                f"strict=True: {self.dependent_columns} dependent columns were set to zero"
+                f"{' and ' + ' and '.join(used) + ' was needed' if used else ''}; use fewer channels, "
+                "normalise more often, or float64"
+            )
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    r"""The trajectories :math:`t_1, \dots, t_B` of every operator.
+
+    Args:
+        storage: ``[n, B, O, P + 1, k]``, node-first, so that a node's whole encoding is contiguous.
+        report: What ran.
+    """
+
+    storage: Tensor
+    report: Report
+
+    @property
+    def states(self) -> Tensor:
+        """``[B, n, P + 1, O k]``: step ``p`` of all operators side by side. A view for one operator."""
+        n, b, o, p, k = self.storage.shape
+        return self.storage.permute(1, 0, 3, 2, 4).reshape(b, n, p, o * k)
+
+    def flat(self) -> Tensor:
+        r"""``[B, n, C]``, C = O (P + 1) k: :math:`r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of the first operator,
+        then of the second. Always a view."""
+        return self.storage.flatten(2).transpose(0, 1)
+
+    def node_first(self) -> Tensor:
+        """``[n, C]``, or ``[n, B, C]`` for several trajectories: the form PyG batches correctly. Always a view."""
+        flat = self.storage.flatten(2)
+        return flat[:, 0] if flat.size(1) == 1 else flat
+
+    def last(self) -> Tensor:
+        """``[B, n, O k]``: the last step alone."""
+        return self.states[:, :, -1]
+
+
+def _problem(
+    operators: Operator | Sequence[Operator],
+    features: Tensor,
+    ptr: Tensor | None,
+    num_steps: int,
+    normalization: NormalizationChoice,
+    normalize_every: int,
+) -> Problem:
+    several = tuple(operators) if isinstance(operators, Sequence) else (operators,)
+    if features.dim() == 2:
+        features = features[None]
+    offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
+    return Problem(several, features, offsets.to(features.device), num_steps, normalization, normalize_every)
+
+
+def states(
+    operator: Operator,
+    features: Tensor,
+    *,
+    num_steps: int,
+    normalization: NormalizationChoice = "qr",
+    normalize_every: int = 1,
+    ptr: Tensor | None = None,
+    record: Record | None = None,
+    backend: str = "auto",
+    strict: bool = False,
+) -> Iterator[Tensor]:
+    r"""Yield :math:`a^{(0)} = r, a^{(1)}, \dots, a^{(P)}` one at a time (Eq. 1): one step in memory.
+
+    .. math:: \hat a^{(p)} = S a^{(p-1)}, \qquad
+              a^{(p)} = N(\hat a^{(p)}) \text{ if } p \bmod w = 0 \text{ else } \hat a^{(p)}
+
+    Args:
+        operator: S.
+        features: r, ``[B, n, k]`` or ``[n, k]``; float32 or float64, which is the precision of the states.
+        num_steps: P; 0 yields the features alone.
+        normalization: N, by name or as a callable ``(a [B, n, k], ptr) -> a``.
+        normalize_every: w.
+        ptr: ``[num_graphs + 1]`` node offsets when the nodes are those of several graphs.
+        record: What to yield instead of a, ``(a, ptr) -> Tensor``; the iteration goes on with a.
+        backend: ``"auto"``, ``"reference"`` or ``"sparse"``.
+        strict: Raise when a column is dependent instead of setting it to zero.
+
+    Yields:
+        ``[B, n, k]``, P + 1 times.
+
+    Costs O(m k B + n k² B) a step.
+
+    Example:
+        >>> from rfp.operators import from_matrix
+        >>> swap = from_matrix(torch.tensor([[0.0, 2.0], [2.0, 0.0]]))
+        >>> [a.flatten().tolist() for a in states(swap, torch.tensor([[1.0], [0.0]]), num_steps=2, normalization="l2")]
+        [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    problem = _problem(operator, features, ptr, num_steps, normalization, normalize_every)
+    name, reason = choose(problem, backend)
+    tally: Counter[str] = Counter()
+    for a in _LOOPS.get(name, sparse.loop)(problem, problem.operators[0], tally):
+        if strict:
+            Report(name, reason, tally).check_strict()
+        yield a if record is None else record(a, problem.ptr)
+
+
+def propagate(
+    operators: Operator | Sequence[Operator],
+    features: Tensor,
+    *,
+    num_steps: int,
+    normalization: NormalizationChoice = "qr",
+    normalize_every: int = 1,
+    ptr: Tensor | None = None,
+    record: Record | None = None,
+    backend: str = "auto",
+    strict: bool = False,
+    storage_dtype: torch.dtype | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Trajectory:
+    r"""Keep the whole trajectory :math:`t = r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of each operator.
+
+    Args are those of :func:`states`, and:
+        operators: One S or several; each starts from the same features.
+        storage_dtype: Type of the kept states if it is to differ from the computing one, e.g. ``torch.float16``.
+        progress: Called with 1 after each step of each operator.
+
+    Returns:
+        A :class:`Trajectory`; its storage is ``[n, B, O, P + 1, k]``.
+    """
+    problem = _problem(operators, features, ptr, num_steps, normalization, normalize_every)
+    name, reason = choose(problem, backend) if record is None else ("sparse", "a record hook is given")
+    tally: Counter[str] = Counter()
+    kept_dtype = storage_dtype or features.dtype
+    if not kept_dtype.is_floating_point:
+        raise ArgumentError(f"storage_dtype must be a floating-point type, got {kept_dtype}")
+    b, n, k = problem.features.shape
+    shape = (n, b, len(problem.operators), num_steps + 1, k)
+    report = Report(name, reason, tally)
+    if name == "compiled":
+        from rfp.backends import small_graphs
+
+        storage = small_graphs.run(problem, kept_dtype, tally, progress)
+    elif any(operator.differentiable for operator in problem.operators):
+        # Autograd wants the steps as separate tensors, joined once.
+        kept = [
+            torch.stack([a if record is None else record(a, problem.ptr) for a in _LOOPS[name](problem, S, tally)], dim=2)
+            for S in problem.operators
+        ]
+        storage = torch.stack(kept, dim=2).transpose(0, 1).to(kept_dtype)
+    else:
+        storage = torch.empty(shape, dtype=kept_dtype, device=features.device)
+        for o, operator in enumerate(problem.operators):
+            for p, a in enumerate(_LOOPS[name](problem, operator, tally)):
+                storage[:, :, o, p] = (a if record is None else record(a, problem.ptr)).transpose(0, 1)
+                if progress is not None and p:
+                    progress(1)
+    if strict:
+        report.check_strict()
+    return Trajectory(storage, report)
