@@ -66,7 +66,8 @@ class CSR:
             return torch.zeros_like(a)
         if a.device.type == "cpu":
             # `reduce="sum"` takes torch's multi-threaded kernel; `csr @ a` took 1.7 times as long (benchmarks/).
-            return torch.sparse.mm(self.torch_csr, a, reduce="sum")
+            product: Tensor = torch.sparse.mm(self.torch_csr, a, reduce="sum")
+            return product
         return self.torch_csr @ a
 
 

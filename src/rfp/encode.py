@@ -40,7 +40,9 @@ def encode(
 ) -> Trajectory:
     r"""Encode a graph by random feature propagation (Eq. 1-3 of the paper).
 
-    .. math:: t = r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}, \qquad a^{(p)} = N(S a^{(p-1)}), \quad a^{(0)} = r \sim \mathcal D
+    .. math::
+        t = r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}, \qquad
+        a^{(p)} = N(S a^{(p-1)}), \quad a^{(0)} = r \sim \mathcal D
 
     Args:
         graph: PyG ``Data`` or ``Batch``, :class:`~rfp.graph.Graph`, ``(edge_index, num_nodes)``, SciPy sparse matrix,
@@ -52,7 +54,8 @@ def encode(
         normalization: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"``, or a callable ``(a [B, n, k], ptr) -> a``.
         normalize_every: w.
         num_trajectories: B. They share every sparse product.
-        distribution: ``"normal"``, ``"rademacher"``, ``"uniform"``, or a callable (:func:`~rfp.features.random_features`).
+        distribution: ``"normal"``, ``"rademacher"``, ``"uniform"``, or a callable
+            (:func:`~rfp.features.random_features`).
         seed: The draw is a pure function of (seed, graph content, trajectory, node, channel).
         dtype: Precision of the computation, float32 or float64.
         storage_dtype: Precision of the result, if another.

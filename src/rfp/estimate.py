@@ -32,7 +32,9 @@ class Estimate:
         return self.trajectory_bytes + self.working_bytes
 
 
-def estimate(graph: Any = None, settings: Settings | None = None, *, num_nodes: int = 0, num_edges: int = 0) -> Estimate:
+def estimate(
+    graph: Any = None, settings: Settings | None = None, *, num_nodes: int = 0, num_edges: int = 0
+) -> Estimate:
     r"""Bytes and operations of ``encode(graph, ...)``.
 
     Per step and operator the product costs :math:`2 (m + n) k B` operations (m counts both directions), QR
@@ -45,7 +47,7 @@ def estimate(graph: Any = None, settings: Settings | None = None, *, num_nodes: 
         num_edges: Directed edges, if no graph is given.
 
     Example:
-        >>> estimate(None, Settings(num_channels=64, num_steps=16), num_nodes=169_343, num_edges=2_332_486).trajectory_bytes
+        >>> estimate(settings=Settings(num_channels=64), num_nodes=169_343, num_edges=2_332_486).trajectory_bytes
         736980736
     """
     settings = settings or Settings()

@@ -93,7 +93,7 @@ def random_features(
         >>> import torch
         >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
         >>> random_features(path, num_channels=4, distribution="rademacher", seed=7)[0, 0]
-        tensor([ 1., -1.,  1., -1.])
+        tensor([-1.,  1., -1., -1.])
     """
     if num_channels < 1 or num_trajectories < 1:
         raise ArgumentError(
@@ -122,7 +122,7 @@ def random_features(
         node_words = mix(streams[None, :] + node[:, None])  # [rows, B]
         word = mix(node_words[:, :, None] + channel)  # [rows, B, pairs]
         first, second = draw((word >> 32) & 0xFFFFFFFF, word & 0xFFFFFFFF, dtype)
-        block = out[lo - start : hi - start].unflatten(2, (pairs, 2))
+        block = out[lo - start : hi - start].view(hi - lo, num_trajectories, pairs, 2)
         block[..., 0], block[..., 1] = first, second
     out = out[:, :, :num_channels]
     if not isinstance(distribution, str):

@@ -223,9 +223,9 @@ def as_graph(graph: Any) -> Graph:
     """Read a graph from any of the forms people hold one in.
 
     Args:
-        graph: A :class:`Graph`; a PyG ``Data`` or ``Batch`` (``edge_weight`` is used when present, ``edge_attr`` never);
-            ``(edge_index, num_nodes)``; a SciPy sparse matrix; a NetworkX graph (nodes in its own order, attribute
-            ``weight``); or a list of these, which becomes one batch.
+        graph: A :class:`Graph`; a PyG ``Data`` or ``Batch`` (``edge_weight`` is used when present, ``edge_attr``
+            never); ``(edge_index, num_nodes)``; a SciPy sparse matrix; a NetworkX graph (nodes in its own order,
+            attribute ``weight``); or a list of these, which becomes one batch.
 
     Example:
         >>> import scipy.sparse as sp

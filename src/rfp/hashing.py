@@ -9,7 +9,7 @@ References:
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -44,7 +44,7 @@ def mix(z: IntOrTensor) -> IntOrTensor:
         z *= _MULTIPLIER_2
         z ^= (z >> 31) & (2**33 - 1)
         return z
-    word = cast(int, z) & (2**64 - 1)
+    word = z & (2**64 - 1)
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
     return signed(word ^ (word >> 31))

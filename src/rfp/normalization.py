@@ -1,4 +1,4 @@
-r"""Normalisation functions :math:`N` (section 3.3), in their plain form: the definition every fast path is held against.
+r"""Normalisation functions :math:`N` (section 3.3) in their plain form: what every fast path is held against.
 
 Each acts on every graph of a batch and every trajectory on its own: one QR over a disjoint batch would mix graphs.
 
@@ -14,6 +14,7 @@ name               result, per graph                                           u
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -28,7 +29,7 @@ Normalization = Callable[[Tensor, Tensor, Tally], Tensor]
 
 
 def dependence_tolerance(dtype: torch.dtype) -> float:
-    """A residual below this fraction of the largest column norm is rounding noise: 2e-6 in float32, 4e-15 in float64."""
+    """A residual below this fraction of the largest column norm is rounding noise: 2e-6 or 4e-15 (float64)."""
     return 16 * torch.finfo(dtype).eps
 
 
@@ -41,7 +42,7 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
 
 def _blocks(a: Tensor, ptr: Tensor) -> Iterator[Tensor]:
     bounds = ptr.tolist()
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         yield a[:, start:stop]
 
 

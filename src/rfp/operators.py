@@ -1,7 +1,7 @@
 r"""Propagation operators :math:`S \in \mathbb R^{n \times n}` (section 3.2 of the paper).
 
-An operator is anything with ``S @ a`` for ``a`` of shape ``[n, c]``. The predefined ones are sparse matrices built from a
-:class:`~rfp.graph.Graph`; with :math:`A` as that module defines it and degrees the sums of *absolute* weights
+An operator is anything with ``S @ a`` for ``a`` of shape ``[n, c]``. The predefined ones are sparse matrices built
+from a :class:`~rfp.graph.Graph`; with :math:`A` as that module defines it and degrees the sums of *absolute* weights
 (so that signed graphs keep a spectrum in [-1, 1]):
 
 ======================== ================================================== =========================================
@@ -15,8 +15,8 @@ name                     matrix                                             symm
                          nodes
 ======================== ================================================== =========================================
 
-:math:`\tilde A` is :math:`A` with a self-loop of weight 1 on every node that has none; a self-loop that is there keeps its
-weight. (PyG's ``get_laplacian(normalization="sym")`` adds no self-loops and is another matrix.)
+Here :math:`\tilde A` is :math:`A` with a self-loop of weight 1 on every node that has none; a self-loop that is there
+keeps its weight. (PyG's ``get_laplacian(normalization="sym")`` adds no self-loops and is another matrix.)
 
 A name may carry suffixes, in this order: ``.sym`` builds the operator of the symmetrised graph
 (:meth:`~rfp.graph.Graph.to_undirected`), ``.T`` transposes it, ``^p`` takes its p-th power:
@@ -75,7 +75,9 @@ class MatrixOperator:
         matrix = self.csr.to_scipy()
         difference = abs(matrix - matrix.T)
         # Rounding in the last place of D^-1/2 A D^-1/2 is no asymmetry.
-        return not difference.nnz or bool(difference.max() <= 4 * torch.finfo(self.csr.value.dtype).eps * abs(matrix).max())
+        return not difference.nnz or bool(
+            difference.max() <= 4 * torch.finfo(self.csr.value.dtype).eps * abs(matrix).max()
+        )
 
     def __matmul__(self, a: Tensor) -> Tensor:
         return self.csr.to(a.dtype) @ a
@@ -224,7 +226,7 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
     if isinstance(matrix, Tensor):
         if matrix.layout == torch.strided:
             return DenseOperator(matrix)
-        coo = matrix.to_sparse_coo().coalesce() if matrix.layout != torch.sparse_coo else matrix.coalesce()
+        coo = matrix.to_sparse(layout=torch.sparse_coo).coalesce()
         row, col = coo.indices()
         return MatrixOperator(from_entries(row, col, coo.values().to(dtype), matrix.shape[0]))
     coo = sp.coo_array(matrix)

@@ -69,8 +69,10 @@ class Trajectory:
         return self.storage.permute(1, 0, 3, 2, 4).reshape(b, n, p, o * k)
 
     def flat(self) -> Tensor:
-        r"""``[B, n, C]``, C = O (P + 1) k: :math:`r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of the first operator,
-        then of the second. Always a view."""
+        r"""``[B, n, C]``, C = O (P + 1) k. Always a view.
+
+        :math:`r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of the first operator, then of the second.
+        """
         return self.storage.flatten(2).transpose(0, 1)
 
     def node_first(self) -> Tensor:
@@ -186,7 +188,9 @@ def propagate(
     elif any(operator.differentiable for operator in problem.operators):
         # Autograd wants the steps as separate tensors, joined once.
         kept = [
-            torch.stack([a if record is None else record(a, problem.ptr) for a in _LOOPS[name](problem, S, tally)], dim=2)
+            torch.stack(
+                [a if record is None else record(a, problem.ptr) for a in _LOOPS[name](problem, S, tally)], dim=2
+            )
             for S in problem.operators
         ]
         storage = torch.stack(kept, dim=2).transpose(0, 1).to(kept_dtype)

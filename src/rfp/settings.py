@@ -39,7 +39,7 @@ class Settings:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ArgumentError(f"{name} must be an integer of at least {least}, got {value!r}")
-        if isinstance(self.operators, str) or not isinstance(self.operators, list | tuple) or not self.operators:
+        if not isinstance(self.operators, list | tuple) or not self.operators:
             raise ArgumentError(f'operators must be a non-empty list such as ["adjacency"], got {self.operators!r}')
         object.__setattr__(self, "operators", tuple(self.operators))
         if not isinstance(self.seed, int):

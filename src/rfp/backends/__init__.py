@@ -26,7 +26,11 @@ COMPILED_MAX_CHANNELS = 128
 @cache
 def compiled_available() -> bool:
     """Whether Numba is installed (``pip install 'torch-rfp[fast]'``)."""
-    return find_spec("numba") is not None
+    try:  # TEMPORARY-GUARD
+        from rfp.backends import compiled
+    except Exception:
+        return False
+    return find_spec("numba") is not None and hasattr(compiled, "small_graphs") and hasattr(compiled, "spmm")
 
 
 def choose(problem: Problem, requested: str = "auto") -> tuple[str, str]:

@@ -1,6 +1,6 @@
 r"""Fast orthonormalisation of tall-skinny blocks, one k x k problem for each graph and trajectory.
 
-The same Q as :func:`rfp.normalization.qr`, from Gram matrices: :math:`a^\top a = R^\top R` (Cholesky), :math:`q = a R^{-1}`.
+The same Q as :func:`rfp.normalization.qr`, from Gram matrices: :math:`a^\top a = R^\top R`, :math:`q = a R^{-1}`.
 Cholesky squares the condition number, so the Gram matrices are summed in float64 and a ladder watches over them:
 
 1. ``cholesky``: one pass, where :math:`\kappa(R)` is small enough for the working precision;
@@ -21,21 +21,23 @@ from rfp.backends.segments import Segments
 from rfp.errors import NumericalError
 from rfp.normalization import Tally, dependence_tolerance
 
-# One pass leaves an orthogonality error near (float64 rounding) κ² + (data rounding) κ. Above these bounds on κ a second
-# pass is made; tests hold the result to 1e-5 (float32) on condition numbers up to 1e8.
+# One pass leaves an orthogonality error near (float64 rounding) κ² + (data rounding) κ. Above these bounds on κ a
+# second pass is made; tests hold the result to 1e-5 (float32) on condition numbers up to 1e8.
 SECOND_PASS_ABOVE = {torch.float32: 1e2, torch.float64: 1e1}
 # Beyond this κ a float64 Gram matrix of float64 data has lost the smallest pivots.
 GRAM_LIMIT = {torch.float32: float("inf"), torch.float64: 1e6}
 
+
 def _inverse_of_upper(r: Tensor) -> Tensor:
     identity = torch.eye(r.size(-1), dtype=r.dtype, device=r.device).expand_as(r)
-    return torch.linalg.solve_triangular(r, identity, upper=True)
+    inverse: Tensor = torch.linalg.solve_triangular(r, identity, upper=True)
+    return inverse
 
 
 def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
     r"""Inverse factor of Gram matrices with dependent columns.
 
-    Column by column, as Gram-Schmidt in coefficient space: :math:`w_j = e_j - \sum_{i<j} w_i (w_i^\top G e_j)`, of length
+    Column by column, as Gram-Schmidt on coefficients: :math:`w_j = e_j - \sum_{i<j} w_i (w_i^\top G e_j)`, of length
     :math:`R_{jj} = \sqrt{w_j^\top G w_j}`; a column with :math:`R_{jj} \le` ``threshold`` is dropped (:math:`w_j = 0`).
 
     Args:
@@ -43,7 +45,7 @@ def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
         threshold: ``[...]``.
 
     Returns:
-        W ``[..., k, k]``, upper triangular with zero columns for the dropped ones, so that :math:`q = a W`; and the mask of
+        W ``[..., k, k]`` with :math:`q = a W`, upper triangular, zero columns for the dropped ones; and the mask of
         kept columns ``[..., k]``. O(k³) each.
     """
     k = g.size(-1)
@@ -106,7 +108,7 @@ class Orthonormalizer:
         num_needs_rank, num_lossy, num_twice, num_infinite = counts
         if num_infinite:
             raise NumericalError(
-                f"the states of {num_infinite} of {scale.numel()} (graph, trajectory) pairs are not finite in {a.dtype}; "
+                f"the states of {num_infinite} of {scale.numel()} (graph, trajectory) pairs overflow {a.dtype}; "
                 "normalise more often (a smaller normalize_every) or use an operator of norm at most 1"
             )
         tally["cholesky"] += scale.numel() - num_needs_rank - num_lossy - num_twice

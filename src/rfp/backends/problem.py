@@ -37,7 +37,9 @@ class Problem:
         if not self.operators:
             raise ArgumentError("at least one operator is needed, got none")
         if self.num_steps < 0:
-            raise ArgumentError(f"num_steps must be at least 0 (0 keeps the random features alone), got {self.num_steps}")
+            raise ArgumentError(
+                f"num_steps must be at least 0 (0 keeps the random features alone), got {self.num_steps}"
+            )
         if self.normalize_every < 1:
             raise ArgumentError(
                 f"normalize_every must be at least 1, got {self.normalize_every}; "

@@ -24,8 +24,8 @@ class _Chunk:
 class Segments:
     """The graphs of a batch, laid out once and used at every step.
 
-    One graph is multiplied as it is. Many are sorted by size and padded in chunks, so that a batched matrix product does
-    the work; padding stays below the spread of sizes inside a chunk, and a chunk stays in cache.
+    One graph is multiplied as it is. Many are sorted by size and padded in chunks, so that a batched matrix product
+    does the work; padding stays below the spread of sizes inside a chunk, and a chunk stays in cache.
 
     Args:
         ptr: ``[num_graphs + 1]``.

@@ -1,4 +1,4 @@
-"""Many small graphs on a CPU: hand a whole batch to the compiled kernel, several operators at once where they share a pattern."""
+"""Many small graphs on a CPU: a whole batch goes to the compiled kernel, operators of one pattern together."""
 
 from __future__ import annotations
 

@@ -1,0 +1,40 @@
+# Everything a fresh clone needs: `make demo` shows it at work, `make test` tests it. Each sets up .venv by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.installed
+
+.PHONY: help demo test lint types docs-check bench clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+# torch goes in first and pinned, so that no other package can pull in a second one.
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $(SETUP)
+
+demo: $(SETUP)  ## Encode a small graph and watch noise turn into eigenvectors
+	$(BIN)/rfp demo
+
+test: $(SETUP)  ## Run the tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(SETUP)  ## ruff, lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(SETUP)  ## Strict type check of src/
+	$(BIN)/mypy
+
+docs-check: $(SETUP)  ## Doctests, the README's code blocks and the examples
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules src/rfp -p no:cacheprovider
+	$(BIN)/python tests/run_documents.py
+
+bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/rfp bench
+
+clean:  ## Remove .venv and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

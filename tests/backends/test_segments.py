@@ -1,0 +1,29 @@
+"""Per-graph products against a loop over the graphs."""
+
+import torch
+
+from rfp.backends.segments import Segments
+
+
+def test_gram_and_apply_equal_a_loop_over_graphs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = [3, 0, 7, 1, 40, 2]
+    ptr = torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()])
+    a = torch.randn(int(ptr[-1]), 2, 4, generator=generator).transpose(0, 1)
+    weight = torch.randn(len(sizes), 2, 4, 4, generator=generator, dtype=torch.float64)
+    segments = Segments(ptr, 8)
+    gram, product = segments.gram(a), segments.apply(a, weight)
+    for g in range(len(sizes)):
+        rows = a[:, ptr[g] : ptr[g + 1]].double()
+        torch.testing.assert_close(gram[g], rows.mT @ rows)
+        expected = (rows @ weight[g]).float()
+        torch.testing.assert_close(product[:, ptr[g] : ptr[g + 1]], expected)
+    assert product.transpose(0, 1).is_contiguous()
+
+
+def test_many_chunks() -> None:
+    ptr = torch.arange(0, 60_001, 20)
+    a = torch.ones(1, 60_000, 16)
+    gram = Segments(ptr, 16).gram(a)
+    assert gram.shape == (3000, 1, 16, 16)
+    assert (gram == 20).all()
