@@ -6,7 +6,7 @@ ICML 2023.
 
 from rfp._version import __version__
 from rfp.encode import encode
-from rfp.errors import ArgumentError, GraphError, MissingExtraError, NumericalError, RFPError
+from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError, NumericalError, RFPError
 from rfp.estimate import Estimate, estimate
 from rfp.features import random_features
 from rfp.graph import Graph, as_graph
@@ -17,6 +17,7 @@ from rfp.settings import Settings
 __all__ = [
     "ArgumentError",
     "Estimate",
+    "FileError",
     "Graph",
     "GraphError",
     "MissingExtraError",

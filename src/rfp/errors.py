@@ -19,6 +19,10 @@ class NumericalError(RFPError, ArithmeticError):
     """``strict=True`` and the result departs from the plain method, or a value is not finite."""
 
 
+class FileError(RFPError, OSError):
+    """A file cannot be read or written: missing, of another format, no permission, a full disk."""
+
+
 class MissingExtraError(RFPError, ImportError):
     """An optional dependency is not installed."""
 

@@ -51,12 +51,11 @@ def _normal(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
 DISTRIBUTIONS = {"normal": _normal, "rademacher": _rademacher, "uniform": _uniform}
 
 
-def stream_keys(seed: int, num_trajectories: int, device: torch.device | str = "cpu") -> Tensor:
-    """One 64-bit key for each trajectory, ``[B]``."""
+def stream_keys(seed: int, num_trajectories: int, device: torch.device | str = "cpu", *, first: int = 0) -> Tensor:
+    """One 64-bit key for each of the trajectories ``first``, ``first + 1``, ..., ``[B]``."""
     root = mix(signed(seed))
-    return torch.tensor(
-        [mix(signed(root + (b + 1) * GOLDEN)) for b in range(num_trajectories)], dtype=torch.int64, device=device
-    )
+    keys = [mix(signed(root + (b + 1) * GOLDEN)) for b in range(first, first + num_trajectories)]
+    return torch.tensor(keys, dtype=torch.int64, device=device)
 
 
 def random_features(
@@ -64,6 +63,7 @@ def random_features(
     *,
     num_channels: int,
     num_trajectories: int = 1,
+    first_trajectory: int = 0,
     distribution: Distribution = "normal",
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
@@ -76,6 +76,7 @@ def random_features(
         graph: The graph, or batch, whose nodes are drawn for.
         num_channels: k.
         num_trajectories: B.
+        first_trajectory: Leave out this many trajectories, so that blocks of them can be drawn one after another.
         distribution: ``"normal"`` (standard), ``"rademacher"`` (±1), ``"uniform"`` on (-1, 1), or a callable that
             maps uniform values on (-1, 1) to the distribution wanted, element by element.
         seed: Any integer.
@@ -106,7 +107,7 @@ def random_features(
     device = graph.device
     start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
     pairs = (num_channels + 1) // 2
-    streams = stream_keys(seed, num_trajectories, device)  # [B]
+    streams = stream_keys(seed, num_trajectories, device, first=first_trajectory)  # [B]
     keys = graph.keys if graph_keys is None else mix(graph_keys.to(device, torch.int64) + GOLDEN)
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
     out = torch.empty(max(stop - start, 0), num_trajectories, 2 * pairs, dtype=dtype, device=device)

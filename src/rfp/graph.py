@@ -183,17 +183,22 @@ class Graph:
         return bool((abs(matrix - matrix.T)).nnz == 0)
 
     def to_undirected(self) -> Graph:
-        """Each edge counts in both directions: ``A[i, j]`` becomes the larger in magnitude of ``A[i, j]``, ``A[j, i]``.
+        """Each edge counts in both directions: ``A[i, j]`` becomes the larger in magnitude of ``A[i, j]``, ``A[j, i]``
+        (the positive one of two opposite values).
 
         An undirected graph is returned unchanged up to the order and the merging of duplicates, whether its edges were
         listed once or twice.
         """
         matrix = self.to_scipy()
-        # Keep the entry of larger magnitude: where |Aᵀ| wins take Aᵀ, elsewhere A.
         transposed = matrix.T.tocsr()
-        wins = abs(transposed) > abs(matrix)
-        merged = matrix - matrix.multiply(wins) + transposed.multiply(wins)
-        return _from_scipy(merged.tocsr(), ptr=self.ptr, weighted=self.edge_weight is not None, device=self.device)
+        merged = matrix.maximum(transposed)
+        if matrix.nnz and matrix.data.min() < 0:
+            # Signed weights: the minimum where it is the larger in magnitude; both are symmetric, so is the choice.
+            lower = matrix.minimum(transposed)
+            wins = -lower > merged
+            merged = merged - merged.multiply(wins) + lower.multiply(wins)
+        weighted = None if self.edge_weight is None else True  # duplicates of unweighted edges become weights
+        return _from_scipy(merged.tocsr(), ptr=self.ptr, weighted=weighted, device=self.device)
 
 
 def _from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:

@@ -96,6 +96,8 @@ def _problem(
     several = tuple(operators) if isinstance(operators, Sequence) else (operators,)
     if features.dim() == 2:
         features = features[None]
+    if not any(operator.differentiable for operator in several):
+        features = features.detach()  # predefined operators run without autograd
     offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
     return Problem(several, features, offsets.to(features.device), num_steps, normalization, normalize_every)
 
@@ -111,6 +113,7 @@ def states(
     record: Record | None = None,
     backend: str = "auto",
     strict: bool = False,
+    tally: Counter[str] | None = None,
 ) -> Iterator[Tensor]:
     r"""Yield :math:`a^{(0)} = r, a^{(1)}, \dots, a^{(P)}` one at a time (Eq. 1): one step in memory.
 
@@ -127,6 +130,7 @@ def states(
         record: What to yield instead of a, ``(a, ptr) -> Tensor``; the iteration goes on with a.
         backend: ``"auto"``, ``"reference"`` or ``"sparse"``.
         strict: Raise when a column is dependent instead of setting it to zero.
+        tally: Receives the events that :class:`Report` counts, as they happen.
 
     Yields:
         ``[B, n, k]``, P + 1 times.
@@ -141,7 +145,7 @@ def states(
     """
     problem = _problem(operator, features, ptr, num_steps, normalization, normalize_every)
     name, reason = choose(problem, backend)
-    tally: Counter[str] = Counter()
+    tally = Counter() if tally is None else tally
     for a in _LOOPS.get(name, sparse.loop)(problem, problem.operators[0], tally):
         if strict:
             Report(name, reason, tally).check_strict()

@@ -1,0 +1,120 @@
+"""Every backend equals the reference; the choice between them is explained."""
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rfp
+from rfp.backends import BACKENDS, COMPILED_MAX_NODES, choose, compiled_available
+from rfp.backends.problem import Problem
+from rfp.errors import ArgumentError
+from rfp.graph import as_graph
+from rfp.operators import DenseOperator, from_name
+from tests.conftest import awkward_graphs
+from tests.contracts.backends import OPERATORS, awkward_batch, check_backend, graphs
+
+FAST = [name for name in ("sparse", "compiled") if name in BACKENDS]
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_awkward_graphs_in_one_batch(backend: str, normalization: str, operator: str) -> None:
+    check_backend(
+        backend,
+        awkward_batch(list(awkward_graphs().values())),
+        num_channels=6,
+        num_steps=5,
+        num_trajectories=2,
+        operators=[operator],
+        normalization=normalization,
+    )
+
+
+@pytest.mark.parametrize("backend", FAST)
+@settings(max_examples=60, deadline=None)
+@given(
+    graph=graphs(),
+    operator=st.sampled_from(["normalized_adjacency", "normalized_laplacian"]),
+    every=st.integers(1, 2),
+    channels=st.integers(1, 6),
+    trajectories=st.integers(1, 2),
+)
+def test_random_graphs(backend: str, graph, operator: str, every: int, channels: int, trajectories: int) -> None:
+    # In float64 a state is either clearly dependent or clearly not, so both paths branch alike.
+    check_backend(
+        backend,
+        graph,
+        tolerance=1e-6,
+        num_channels=channels,
+        num_steps=4,
+        num_trajectories=trajectories,
+        operators=[operator],
+        normalize_every=every,
+        dtype=torch.float64,
+    )
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("steps", [0, 1, 7])
+@pytest.mark.parametrize("every", [1, 3])
+def test_any_number_of_steps_and_interval(backend: str, steps: int, every: int) -> None:
+    graph = as_graph(nx.karate_club_graph())
+    operators = ["normalized_adjacency", "normalized_laplacian", "adjacency.T"]
+    check_backend(backend, graph, num_channels=5, num_steps=steps, operators=operators, normalize_every=every)
+
+
+def problem(graph=None, **changes) -> Problem:
+    graph = graph or as_graph(nx.karate_club_graph())
+    fields = {
+        "operators": (from_name("adjacency", graph),),
+        "features": torch.ones(1, graph.num_nodes, 2),
+        "ptr": graph.offsets,
+        "num_steps": 1,
+    }
+    return Problem(**{**fields, **changes})
+
+
+def test_choice_and_its_reason() -> None:
+    if compiled_available():
+        assert choose(problem()) == ("compiled", f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU")
+    assert choose(problem(normalization="inverse_gram"))[0] == "sparse"
+    large = as_graph(nx.path_graph(COMPILED_MAX_NODES + 1))
+    assert choose(problem(large)) == ("sparse", f"a graph of {COMPILED_MAX_NODES + 1} nodes, more than {COMPILED_MAX_NODES}")
+    dense = problem(operators=(DenseOperator(torch.eye(34)),))
+    assert choose(dense) == ("sparse", "an operator is not a sparse matrix")
+    assert choose(problem(), "reference") == ("reference", "requested")
+
+
+def test_impossible_or_unknown_backends_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="'auto', 'reference', 'sparse'"):
+        choose(problem(), "cuda")
+    with pytest.raises(ArgumentError, match="cannot run here: normalization 'inverse_gram'"):
+        choose(problem(normalization="inverse_gram"), "compiled")
+
+
+def test_without_numba_the_sparse_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_numba = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
+    monkeypatch.setattr("rfp.backends.compiled_available", lambda: False)
+    without = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
+    assert without.report.backend == "sparse"
+    assert without.report.reason == "Numba is not installed"
+    torch.testing.assert_close(without.storage, with_numba.storage, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"operators": ()}, "at least one operator"),
+        ({"num_steps": -1}, "at least 0"),
+        ({"normalize_every": 0}, 'normalization="none"'),
+        ({"features": torch.ones(34, 2)}, r"\[B, n, k\]"),
+        ({"features": torch.ones(1, 34, 2, dtype=torch.half)}, "float32 or float64"),
+        ({"features": torch.ones(1, 33, 2)}, "34 rows but the features have 33 nodes"),
+    ],
+)
+def test_bad_problems(changes: dict, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        problem(**changes)

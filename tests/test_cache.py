@@ -1,0 +1,68 @@
+"""The cache returns what was computed, only for the same content, and survives damage."""
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+
+import rfp
+from rfp.errors import ArgumentError
+
+KARATE = nx.karate_club_graph()
+
+
+def test_second_call_reads_the_first(tmp_path: Path) -> None:
+    first = rfp.encode(KARATE, num_channels=4, cache=tmp_path)
+    assert "cached" not in first.report.reason
+    second = rfp.encode(KARATE, num_channels=4, cache=tmp_path)
+    assert "cached" in second.report.reason
+    assert torch.equal(first.storage, second.storage)
+    assert second.report.backend == first.report.backend
+    assert [path.suffix for path in tmp_path.iterdir()] == [".pt"]
+
+
+def test_any_change_is_another_entry(tmp_path: Path) -> None:
+    other_graph = KARATE.copy()
+    other_graph.remove_edge(0, 1)
+    reweighted = KARATE.copy()
+    reweighted[0][1]["weight"] = 9.0
+    calls = [
+        (KARATE, {}),
+        (KARATE, {"seed": 1}),
+        (KARATE, {"num_steps": 3}),
+        (KARATE, {"operators": ["adjacency"]}),
+        (KARATE, {"normalize_every": 2}),
+        (KARATE, {"features": torch.ones(34, 2)}),
+        (KARATE, {"graph_keys": torch.tensor([3])}),
+        (KARATE, {"operators": [torch.eye(34)]}),
+        (KARATE, {"operators": [2 * torch.eye(34)]}),
+        (other_graph, {}),
+        (reweighted, {}),
+    ]
+    for graph, arguments in calls:
+        assert "cached" not in rfp.encode(graph, cache=tmp_path, **arguments).report.reason
+    assert len(list(tmp_path.iterdir())) == len(calls)
+
+
+def test_another_version_is_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rfp.encode(KARATE, cache=tmp_path)
+    monkeypatch.setattr("rfp.cache.__version__", "999")
+    assert "cached" not in rfp.encode(KARATE, cache=tmp_path).report.reason
+
+
+def test_a_damaged_entry_is_computed_again(tmp_path: Path) -> None:
+    first = rfp.encode(KARATE, cache=tmp_path)
+    entry = next(tmp_path.iterdir())
+    entry.write_bytes(entry.read_bytes()[:100])
+    again = rfp.encode(KARATE, cache=tmp_path)
+    assert "cached" not in again.report.reason
+    assert torch.equal(again.storage, first.storage)
+    assert "cached" in rfp.encode(KARATE, cache=tmp_path).report.reason
+
+
+def test_callables_cannot_be_cached(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="cannot be hashed"):
+        rfp.encode(KARATE, cache=tmp_path, distribution=lambda u: u)
+    with pytest.raises(ArgumentError, match="got function"):
+        rfp.encode(KARATE, cache=tmp_path, operators=[lambda a: a])

@@ -1,0 +1,33 @@
+"""The estimate against what is allocated."""
+
+import networkx as nx
+import pytest
+import torch
+
+import rfp
+from rfp.estimate import available_memory, estimate
+from rfp.settings import Settings
+
+
+@pytest.mark.parametrize("storage_dtype", [None, torch.float16])
+def test_trajectory_bytes_are_exact(storage_dtype: torch.dtype | None) -> None:
+    arguments = {"num_channels": 5, "num_steps": 3, "num_trajectories": 2, "storage_dtype": storage_dtype}
+    operators = ("adjacency", "random_walk")
+    trajectory = rfp.encode(nx.karate_club_graph(), operators=operators, **arguments)
+    expected = estimate(nx.karate_club_graph(), Settings(operators=operators, **arguments))
+    assert expected.trajectory_bytes == trajectory.storage.nbytes
+    assert expected.width == trajectory.flat().size(-1)
+    assert expected.total_bytes == expected.trajectory_bytes + expected.working_bytes
+
+
+def test_operations_by_hand() -> None:
+    # n=10, 20 directed edges, k=2, P=4, w=2, QR: products 2·(20+10)·2·4, normalisations 4·10·2²·2
+    settings = Settings(num_channels=2, num_steps=4, normalize_every=2)
+    assert estimate(settings=settings, num_nodes=10, num_edges=20).operations == 480 + 320
+    plain = Settings(num_channels=2, num_steps=4, normalization="none")
+    assert estimate(settings=plain, num_nodes=10, num_edges=20).operations == 480
+
+
+def test_memory_of_this_machine_is_known_or_none() -> None:
+    memory = available_memory()
+    assert memory is None or memory > 2**20
