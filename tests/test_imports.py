@@ -21,7 +21,7 @@ LAYERS = {
     "baselines": 8,
     **dict.fromkeys(["transforms", "nn"], 9),
     "data": 10,
-    "train": 11,
+    **dict.fromkeys(["train", "bench"], 11),
     **dict.fromkeys(["reproduce", "viz"], 12),
     "cli": 13,
     "__main__": 14,

@@ -1,0 +1,81 @@
+"""Timing and peak memory of one callable."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median and spread of the repeats, in seconds; peak memory above the start, in bytes (0 if unknown)."""
+
+    seconds: float
+    fastest: float
+    slowest: float
+    repeats: int
+    peak_bytes: int
+
+
+def measure(function: Callable[[], object], *, device: str = "cpu", repeats: int = 5, warm_up: int = 1) -> Timing:
+    """Warm up, then time ``repeats`` calls, synchronised, with the result of each call dropped before the next."""
+    for _ in range(warm_up):
+        function()
+    gc.collect()
+    _reset_peak(device)
+    before = _current_bytes(device)
+    times = []
+    for _ in range(repeats):
+        _synchronize(device)
+        start = time.perf_counter()
+        result = function()
+        _synchronize(device)
+        times.append(time.perf_counter() - start)
+        del result
+    return Timing(statistics.median(times), min(times), max(times), repeats, max(_peak_bytes(device) - before, 0))
+
+
+def copy_bandwidth(device: str = "cpu", num_bytes: int = 1 << 29) -> float:
+    """Bytes a second of a large copy, reads and writes both counted: the ceiling for memory-bound code."""
+    source = torch.ones(num_bytes // 4, device=device)
+    target = torch.empty_like(source)
+    timing = measure(lambda: target.copy_(source), device=device, repeats=7, warm_up=2)
+    return 2 * num_bytes / timing.seconds
+
+
+def _synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _proc_status(field: str) -> int:
+    try:
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+    except (OSError, StopIteration):
+        return 0
+
+
+def _reset_peak(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return
+    try:
+        # 5 resets the high-water mark of resident memory (Linux).
+        with open("/proc/self/clear_refs", "w") as control:
+            control.write("5")
+    except OSError:
+        return
+
+
+def _current_bytes(device: str) -> int:
+    return torch.cuda.memory_allocated() if device == "cuda" else _proc_status("VmRSS")
+
+
+def _peak_bytes(device: str) -> int:
+    return torch.cuda.max_memory_allocated() if device == "cuda" else _proc_status("VmHWM")

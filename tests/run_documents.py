@@ -1,0 +1,71 @@
+"""Run what the documents show: every Python and shell block of README.md and docs/, and every example.
+
+A block runs in a temporary folder in which ``examples/`` is the project's own; the blocks of one document share it, so a
+file written by one can be read by the next. Blocks fenced as ``text`` are output and are not run, nor are shell lines
+that set the project up (``pip``, ``git``, ``make``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SET_UP = ("pip ", "git ", "make ", "cd ")
+
+
+def blocks(document: Path) -> list[tuple[int, str, str]]:
+    """(line, language, code) of each fenced block."""
+    text = document.read_text()
+    found = re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, m.start()) + 2, m[1], m[2]) for m in found]
+
+
+def commands(language: str, code: str) -> list[list[str]]:
+    """The processes a block asks for."""
+    if language == "python":
+        return [[sys.executable, "-c", code]]
+    if language in ("bash", "sh", "shell", "console"):
+        lines = code.replace("\\\n", " ").splitlines()
+        lines = [line.removeprefix("$ ").strip() for line in lines]
+        lines = [line for line in lines if line and not line.startswith(("#", *SET_UP))]
+        return [["bash", "-euo", "pipefail", "-c", line] for line in lines]
+    return []
+
+
+def run(label: str, command: list[str], folder: Path) -> bool:
+    bin_folder = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "MPLBACKEND": "Agg"}
+    start = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    sys.stdout.write(f"{'ok    ' if done.returncode == 0 else 'FAILED'} {label} ({seconds:.1f} s)\n")
+    if done.returncode:
+        sys.stdout.write(done.stdout[-2000:] + done.stderr[-4000:] + "\n")
+    return done.returncode == 0
+
+
+def main() -> int:
+    good = []
+    for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            shutil.copytree(ROOT / "examples", folder / "examples")
+            for line, language, code in blocks(document):
+                for command in commands(language, code):
+                    good.append(run(f"{document.relative_to(ROOT)}:{line}", command, folder))
+    with tempfile.TemporaryDirectory() as name:
+        for example in sorted((ROOT / "examples").glob("*.py")):
+            good.append(run(f"examples/{example.name}", [sys.executable, str(example)], Path(name)))
+    sys.stdout.write(f"documents: {sum(good)} passed, {len(good) - sum(good)} failed\n")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
