@@ -1,11 +1,13 @@
 """The estimate against what is allocated."""
 
+from pathlib import Path
+
 import networkx as nx
 import pytest
 import torch
 
 import rfp
-from rfp.estimate import available_memory, estimate
+from rfp.estimate import _cgroup_free, available_memory, estimate
 from rfp.settings import Settings
 
 
@@ -31,3 +33,16 @@ def test_operations_by_hand() -> None:
 def test_memory_of_this_machine_is_known_or_none() -> None:
     memory = available_memory()
     assert memory is None or memory > 2**20
+
+
+def test_memory_left_by_nested_control_groups(tmp_path: Path) -> None:
+    (tmp_path / "cgroup").write_text("1:cpu:/x\n0::/job/task\n")
+    for name, limit, used, cached in (("job/task", "max", 10, 0), ("job", "1000", 400, 150), ("", "5000", 100, 0)):
+        folder = tmp_path / "fs" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.max").write_text(f"{limit}\n")
+        (folder / "memory.current").write_text(f"{used}\n")
+        (folder / "memory.stat").write_text(f"anon 7\ninactive_file {cached}\n")
+    assert _cgroup_free(tmp_path / "fs", tmp_path / "cgroup") == 1000 - 400 + 150
+    assert _cgroup_free(tmp_path / "nothing", tmp_path / "cgroup") is None
+    assert _cgroup_free(tmp_path / "fs", tmp_path / "absent") is None

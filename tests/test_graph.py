@@ -38,7 +38,14 @@ def test_every_form_of_a_path_reads_the_same() -> None:
 
 def test_weights_direction_duplicates_and_loops(directed: Graph) -> None:
     expected = np.zeros((5, 5))
-    expected[0, 1], expected[1, 2], expected[2, 0], expected[2, 2], expected[3, 1], expected[0, 3] = 3, 0.5, 3, 4, -1, 2.5
+    expected[0, 1], expected[1, 2], expected[2, 0], expected[2, 2], expected[3, 1], expected[0, 3] = (
+        3,
+        0.5,
+        3,
+        4,
+        -1,
+        2.5,
+    )
     np.testing.assert_array_equal(directed.to_scipy().toarray(), expected)
     np.testing.assert_array_equal(dense(as_graph(sp.csr_array(expected))), expected)
     np.testing.assert_array_equal(dense(as_graph(nx.from_numpy_array(expected, create_using=nx.DiGraph))), expected)
@@ -66,6 +73,16 @@ def test_undirected_counts_an_edge_listed_once_or_twice_alike() -> None:
     np.testing.assert_array_equal(dense(once.to_undirected()), dense(twice))
     np.testing.assert_array_equal(dense(twice.to_undirected()), dense(twice))
     assert once.to_undirected().edge_weight is None
+
+
+def test_undirected_keeps_duplicates_as_weights() -> None:
+    twice = Graph(torch.tensor([[0, 0, 1], [1, 1, 2]]), 3)
+    np.testing.assert_array_equal(dense(twice.to_undirected()), [[0, 2, 0], [2, 0, 1], [0, 1, 0]])
+
+
+def test_undirected_of_opposite_weights_is_symmetric() -> None:
+    opposite = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, torch.tensor([-2.0, 2.0, -3.0, 1.0]))
+    np.testing.assert_array_equal(dense(opposite.to_undirected()), [[0, 2, 0], [2, 0, -3], [0, -3, 0]])
 
 
 def test_a_batch_keeps_graphs_apart() -> None:

@@ -19,12 +19,13 @@ LAYERS = {
     "encode": 6,
     **dict.fromkeys(["io", "theory", "streaming"], 7),
     "baselines": 8,
-    **dict.fromkeys(["transforms", "nn"], 9),
-    "data": 10,
-    **dict.fromkeys(["train", "bench"], 11),
-    **dict.fromkeys(["reproduce", "viz"], 12),
-    "cli": 13,
-    "__main__": 14,
+    "transforms": 9,
+    "nn": 10,
+    "data": 11,
+    **dict.fromkeys(["train", "bench"], 12),
+    **dict.fromkeys(["reproduce", "viz"], 13),
+    "cli": 14,
+    "__main__": 15,
 }
 # Modules that only an extra brings; `import rfp` must not touch them.
 HEAVY = ("matplotlib", "numba", "triton", "lightning", "networkx", "pandas", "pyarrow", "typer", "rich", "ogb", "dask")

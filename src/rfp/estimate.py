@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -74,11 +75,39 @@ def estimate(
 
 
 def available_memory(device: torch.device | str = "cpu") -> int | None:
-    """Bytes that can still be allocated on the device, or ``None`` if that cannot be known."""
+    """Bytes that can still be allocated on the device, or ``None`` if that cannot be known.
+
+    On a CPU the least of what the machine has left and what the control groups of a container or a batch job leave.
+    """
     if torch.device(device).type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
+    known = [free for free in (_machine_free(), _cgroup_free()) if free is not None]
+    return min(known, default=None)
+
+
+def _machine_free() -> int | None:
     try:
         with open("/proc/meminfo") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return None
+
+
+def _cgroup_free(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> int | None:
+    """What the control groups (version 2) of this process leave; cached files count as free, they yield on demand."""
+    try:
+        own = next(line[3:].strip("/\n") for line in membership.read_text().splitlines(True) if line.startswith("0::"))
+    except (OSError, StopIteration):
+        return None
+    free = None
+    for folder in (root / own, *(root / own).parents):
+        if not folder.is_relative_to(root):
+            break
+        try:
+            limit, used = (folder / "memory.max").read_text(), int((folder / "memory.current").read_text())
+            cached = next(line for line in (folder / "memory.stat").read_text().splitlines() if "inactive_file" in line)
+            here = int(limit) - used + int(cached.split()[1])  # "max", no limit, is not an integer
+        except (OSError, StopIteration, ValueError):
+            continue
+        free = here if free is None else min(free, here)
+    return None if free is None else max(free, 0)

@@ -220,7 +220,8 @@ def _from_networkx(nx_graph: Any) -> Graph:
     if not nx_graph.is_directed():
         edges += [(v, u, w) for u, v, w in edges if u != v]
     edge_index = torch.tensor([[u for u, _, _ in edges], [v for _, v, _ in edges]], dtype=torch.long)
-    weight = torch.tensor([1.0 if w is None else float(w) for _, _, w in edges]) if weighted else None
+    values = [1.0 if w is None else float(w) for _, _, w in edges]
+    weight = torch.tensor(values, dtype=torch.float64) if weighted else None
     return Graph(edge_index.view(2, -1), len(number), weight)
 
 

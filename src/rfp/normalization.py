@@ -74,7 +74,9 @@ def l2(a: Tensor, ptr: Tensor, tally: Tally) -> Tensor:
     if len(ptr) == 2:
         norm = torch.linalg.vector_norm(node_first, dim=0, keepdim=True, dtype=torch.float64)
     else:
-        norm = segment_sum(node_first.double().square(), ptr).sqrt()  # [G, B, k]
+        squares = segment_sum(node_first.double().square(), ptr)  # [G, B, k]
+        # The square root has no gradient at 0: leave the zeros out of it, not only out of the result.
+        norm = torch.where(squares > 0, squares, 1.0).sqrt() * (squares > 0)
     inverse = torch.where(norm > 0, 1 / norm.clamp_min(torch.finfo(torch.float64).tiny), 0.0)
     if len(ptr) != 2:
         inverse = torch.repeat_interleave(inverse, ptr.diff(), dim=0, output_size=a.size(1))

@@ -5,8 +5,12 @@ Exit codes: 0 done, 1 the work failed (bad input, full disk, numerical trouble),
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+from types import FrameType
+from typing import Annotated
 
 from rfp.errors import MissingExtraError, RFPError
 
@@ -15,7 +19,8 @@ try:
 except ImportError as error:  # pragma: no cover - exercised by hand in an environment without the extra
     raise SystemExit(str(MissingExtraError("typer", "cli", "the command rfp"))) from error
 
-from rfp.cli import encode
+from rfp._version import __version__
+from rfp.cli import count, demo, encode
 
 app = typer.Typer(
     name="rfp",
@@ -26,24 +31,73 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(name="encode")(encode.encode)
+app.command(name="count")(count.count)
+app.command(name="demo")(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rfp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Graph positional encodings by random feature propagation."""
+
+
+class Interrupted(BaseException):
+    """Ctrl-C or a request to end: unwinds the stack, so that unfinished files are removed on the way."""
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(signal.Signals(number).name)
 
 
 def main() -> None:
     """Run the command; every expected failure is one line on stderr."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _interrupt)
     try:
-        app()
+        app(prog_name="rfp")
     except RFPError as error:
         _fail(str(error))
-    except MemoryError:
-        _fail("out of memory; see what is needed with --estimate, or write step by step with --stream")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        _fail("out of memory; see what is needed with --estimate, or write step by step with --stream -o OUT.npy")
     except BrokenPipeError:
-        # The reader of a pipe went away (`rfp ... | head`): nothing to say, and nothing may be written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of a pipe went away (`rfp ... | head`): nothing to say.
+        _settle_stdout()
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        _fail("interrupted; nothing was written under the final name")
+    except OSError as error:
+        _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    except Interrupted as error:
+        _fail(f"interrupted ({error}); nothing was written under the final name")
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # torch has its own error on a GPU and a plain RuntimeError on a CPU.
+    return isinstance(error, MemoryError) or any(
+        part in str(error) for part in ("can't allocate memory", "out of memory", "not enough memory")
+    )
+
+
+def _settle_stdout() -> None:
+    """Flush standard output; if that fails, drop what is buffered, or the interpreter would fail again at exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write(f"rfp: error: {message}\n")
+    _settle_stdout()
+    sys.stderr.write(f"rfp: error: {' '.join(message.split())}\n")
     raise SystemExit(1)

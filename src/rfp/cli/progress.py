@@ -1,0 +1,69 @@
+"""A progress bar on stderr, for a person at a terminal and for nobody else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+
+class Bar(Protocol):
+    """What a long task reports to."""
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """Begin a part of the work, of ``total`` steps if that is known."""
+
+    def advance(self, steps: int) -> None:
+        """Some steps of the current part are done."""
+
+
+class _Silent:
+    def stage(self, name: str, total: int | None = None) -> None:
+        pass
+
+    def advance(self, steps: int) -> None:
+        pass
+
+
+@contextmanager
+def progress_bar(*, quiet: bool = False) -> Iterator[Bar]:
+    """A bar while the block runs, if stderr is a terminal; it leaves no trace."""
+    if quiet or not sys.stderr.isatty():
+        yield _Silent()
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _Rich(progress)
+
+
+class _Rich:
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.task: TaskID | None = None
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+        self.task = self.progress.add_task(name, total=total)
+
+    def advance(self, steps: int) -> None:
+        if self.task is not None:
+            self.progress.advance(self.task, steps)

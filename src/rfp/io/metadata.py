@@ -1,0 +1,106 @@
+"""The side-car: everything needed to repeat an encoding and to find one's way in its columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rfp._version import __version__
+from rfp.io.options import LoadedGraph, ReadOptions
+from rfp.propagate import Report
+from rfp.settings import Settings
+
+
+def arguments(settings: Settings) -> dict[str, Any]:
+    """Every argument of the encoding as JSON values.
+
+    >>> arguments(Settings(num_steps=2))["dtype"]
+    'float32'
+    """
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    return list(value) if isinstance(value, tuple) else value
+
+
+def layout(settings: Settings) -> list[dict[str, Any]]:
+    """What the columns are: for each operator and step, the columns ``start`` to ``stop - 1`` hold its k channels.
+
+    >>> layout(Settings(num_channels=4, num_steps=1))[1]
+    {'operator': 'normalized_adjacency', 'step': 1, 'start': 4, 'stop': 8}
+    """
+    k = settings.num_channels
+    steps = [(name, step) for name in settings.operators for step in range(settings.num_steps + 1)]
+    return [
+        {"operator": str(name), "step": step, "start": i * k, "stop": (i + 1) * k}
+        for i, (name, step) in enumerate(steps)
+    ]
+
+
+def describe_input(path: Path, options: ReadOptions, loaded: LoadedGraph) -> dict[str, Any]:
+    """The input file, its content hash, how it was read and what was found in it."""
+    return {
+        "file": str(path),
+        "options": asdict(options),
+        "sha256": file_hash(path) if path.is_file() else None,  # a pipe cannot be read twice
+        "num_graphs": loaded.graph.num_graphs,
+        "num_nodes": loaded.graph.num_nodes,
+        "num_edges": loaded.graph.num_edges,
+        "directed": loaded.directed,
+        "weights": loaded.weights,
+        "ignored_columns": list(loaded.ignored),
+        "node_ids": "0 to n - 1"
+        if loaded.node_ids is None
+        else "text"
+        if loaded.node_ids.dtype == object
+        else "integers",
+    }
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of the file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_output(settings: Settings, num_nodes: int, name: str) -> dict[str, Any]:
+    """Shape, type and columns of the array."""
+    several = settings.num_trajectories > 1
+    shape = [num_nodes, settings.num_trajectories, settings.width] if several else [num_nodes, settings.width]
+    return {
+        "file": name,
+        "shape": shape,
+        "axes": ["node", "trajectory", "column"] if several else ["node", "column"],
+        "dtype": _plain(settings.storage_dtype or settings.dtype),
+        "layout": layout(settings),
+    }
+
+
+def describe_report(report: Report) -> dict[str, Any]:
+    """What ran."""
+    return {"backend": report.backend, "reason": report.reason, "events": dict(report.events)}
+
+
+def as_text(about: dict[str, Any]) -> str:
+    """JSON for people too: indented, but each block of columns on one line."""
+    lines = json.dumps(about, indent=2)
+    return re.sub(r"\{\s+(\"operator\": [^{}]*?)\s+\}", lambda block: "{" + _on_one_line(block[1]) + "}", lines)
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"\n\s+", " ", text)
+
+
+def versions() -> dict[str, str]:
+    """The versions a result depends on."""
+    return {"rfp": __version__, "torch": str(torch.__version__)}

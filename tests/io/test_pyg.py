@@ -1,0 +1,105 @@
+"""PyG files: everything that is data is read, nothing that is code is run."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+
+from rfp.errors import FileError, GraphError
+from rfp.graph import Graph
+from rfp.io.options import ReadOptions
+from rfp.io.pyg import read_pyg
+
+ARC = torch.tensor([[0], [1]])
+
+
+def read(folder: Path, content: object, **options: object) -> Graph:
+    torch.save(content, folder / "g.pt")
+    return read_pyg(folder / "g.pt", ReadOptions(**options)).graph  # type: ignore[arg-type]
+
+
+def test_data(tmp_path: Path) -> None:
+    data = Data(x=torch.ones(3, 2), edge_index=ARC, edge_weight=torch.tensor([2.0]), y=torch.tensor([1]))
+    graph = read(tmp_path, data)
+    assert graph.num_nodes == 3
+    assert graph.edge_index.tolist() == [[0], [1]]
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [2]
+    assert read(tmp_path, data, directed=False).num_edges == 2
+    assert read(tmp_path, data, unweighted=True).edge_weight is None
+
+
+def test_a_list_is_a_batch(tmp_path: Path) -> None:
+    graph = read(tmp_path, [Data(edge_index=ARC, num_nodes=2), Data(edge_index=ARC, num_nodes=3)])
+    assert graph.offsets.tolist() == [0, 2, 5]
+    assert graph.edge_index.tolist() == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_processed_data_set_is_a_batch(tmp_path: Path, explicit: bool) -> None:
+    graphs = [Data(edge_index=ARC, **({"num_nodes": n} if explicit else {"x": torch.ones(n, 1)})) for n in (2, 4)]
+    data, slices = InMemoryDataset.collate(graphs)
+    for content in ((data.to_dict(), slices, Data), (data, slices)):
+        graph = read(tmp_path, content)
+        assert graph.offsets.tolist() == [0, 2, 6]
+        assert graph.edge_index.tolist() == [[0, 2], [1, 3]]
+
+
+def test_a_dict_of_tensors(tmp_path: Path) -> None:
+    weight = torch.tensor([0.5])
+    graph = read(tmp_path, {"edge_index": ARC, "num_nodes": 4, "edge_weight": weight})
+    assert (graph.num_nodes, graph.edge_weight) == (4, weight)
+    assert read(tmp_path, {"edge_index": ARC, "x": torch.ones(5, 1)}).num_nodes == 5
+    with pytest.raises(GraphError, match="needs num_nodes"):
+        read(tmp_path, {"edge_index": ARC})
+    with pytest.raises(GraphError, match="no tensor edge_index"):
+        read(tmp_path, {"weight": ARC})
+
+
+class Trap:
+    """Would write a file if it were unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return (Path.touch, (self.path,))
+
+
+def test_no_code_of_the_file_runs(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="without running code"):
+        read(tmp_path, Trap(tmp_path / "sprung"))
+    assert not (tmp_path / "sprung").exists()
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Trap(tmp_path / "sprung"), protocol=2))
+    with pytest.raises(FileError, match="without running code"):
+        read_pyg(tmp_path / "plain.pt", ReadOptions())
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_batch_object_says_how_to_save_it(tmp_path: Path) -> None:
+    batch = Batch.from_data_list([Data(edge_index=ARC, num_nodes=2)])
+    with pytest.raises(FileError, match=r"a Batch as batch.to_data_list\(\)"):
+        read(tmp_path, batch)
+
+
+def test_other_content(tmp_path: Path) -> None:
+    hetero = HeteroData()
+    hetero["a"].x = torch.ones(2, 1)
+    with pytest.raises(FileError, match=r"g.pt"):
+        read(tmp_path, hetero)
+    with pytest.raises(GraphError, match=r"g.pt holds a Tensor"):
+        read(tmp_path, ARC)
+    (tmp_path / "text.pt").write_text("hello")
+    with pytest.raises(FileError, match=r"text.pt"):
+        read_pyg(tmp_path / "text.pt", ReadOptions())
+
+
+def test_bad_graphs_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"g.pt: edge_index holds node 1"):
+        read(tmp_path, Data(edge_index=ARC, num_nodes=1))
+    with pytest.raises(GraphError, match=r"g.pt: edge_weight must be finite"):
+        read(tmp_path, Data(edge_index=ARC, num_nodes=2, edge_weight=torch.tensor([float("nan")])))
+    with pytest.raises(GraphError, match="has 2 nodes, but --num-nodes is 3"):
+        read(tmp_path, Data(edge_index=ARC, num_nodes=2), num_nodes=3)
