@@ -20,7 +20,7 @@ except ImportError as error:  # pragma: no cover - exercised by hand in an envir
     raise SystemExit(str(MissingExtraError("typer", "cli", "the command rfp"))) from error
 
 from rfp._version import __version__
-from rfp.cli import count, demo, encode
+from rfp.cli import bench, count, demo, encode
 
 app = typer.Typer(
     name="rfp",
@@ -33,6 +33,7 @@ app = typer.Typer(
 app.command(name="encode")(encode.encode)
 app.command(name="count")(count.count)
 app.command(name="demo")(demo.demo)
+app.command(name="bench")(bench.bench)
 
 
 def _print_version(wanted: bool) -> None:
