@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from torch import Tensor
 
 from rfp.backends.orthonormal import Orthonormalizer
+from rfp.backends.orthonormal_grad import orthonormalize
 from rfp.backends.problem import Problem, fold, unfold
 from rfp.normalization import Tally, as_normalization
 from rfp.operators import MatrixOperator, Operator
@@ -15,10 +17,11 @@ from rfp.operators import MatrixOperator, Operator
 def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
     """Yield the states ``[B, n, k]`` of Eq. 1, equal to the reference up to rounding.
 
+    A learned operator is differentiated through, with the guarded backward of :mod:`rfp.backends.orthonormal_grad`.
     O(P (m k B + n k² B)); beside the states of one step it holds one more copy of them and k x k matrices.
     """
     product = fast_product(operator, problem.features)
-    normalize = fast_normalization(problem)
+    normalize = fast_normalization(problem, operator.differentiable)
     a = problem.features
     yield a
     for p in range(1, problem.num_steps + 1):
@@ -41,9 +44,10 @@ def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]
     return lambda a: operator @ a
 
 
-def fast_normalization(problem: Problem) -> Callable[[Tensor, Tally], Tensor]:
+def fast_normalization(problem: Problem, differentiable: bool = False) -> Callable[[Tensor, Tally], Tensor]:
     """QR by the ladder of :mod:`rfp.backends.orthonormal`; every other normalisation as it is defined."""
     if problem.normalization == "qr":
-        return Orthonormalizer(problem.ptr, problem.features.size(0) * problem.features.size(2))
+        ladder = Orthonormalizer(problem.ptr, problem.features.size(0) * problem.features.size(2))
+        return partial(orthonormalize, ladder) if differentiable else ladder
     normalize = as_normalization(problem.normalization)
     return lambda a, tally: normalize(a, problem.ptr, tally)

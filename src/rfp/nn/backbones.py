@@ -1,0 +1,209 @@
+"""Stacks of layers that keep leading dimensions: MLP, GCN, GraphConv, GIN, GINE, GPS, each plain or inside DSS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, GINConv, GINEConv, GPSConv, GraphConv
+
+from rfp.errors import ArgumentError, unknown_choice
+from rfp.nn.dss import DSS, call_over_leading
+from rfp.nn.layers import MLP, FeatureNorm, activation
+
+
+@dataclass(frozen=True)
+class Edges:
+    """What a layer may read of the graph beside node features.
+
+    Args:
+        index: ``[2, m]``.
+        attr: Encoded edge features ``[m, d]``.
+        weight: ``[m]``.
+        batch: Graph number of each node ``[n]``.
+    """
+
+    index: Tensor
+    attr: Tensor | None = None
+    weight: Tensor | None = None
+    batch: Tensor | None = None
+
+
+class _Layer(nn.Module):
+    """A PyG convolution called with the part of :class:`Edges` it understands."""
+
+    broadcasts = True
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def reset_parameters(self) -> None:
+        self.conv.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        return call_over_leading(self.conv, x, edges.index, broadcast=self.broadcasts)
+
+
+class _Perceptron(_Layer):
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        out: Tensor = self.conv(x)
+        return out
+
+
+class _Weighted(_Layer):
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        return call_over_leading(self.conv, x, edges.index, edges.weight, broadcast=self.broadcasts)
+
+
+class _WithEdgeFeatures(_Layer):
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        if edges.attr is None:
+            raise ArgumentError(
+                "this backbone reads edge features: set edge_encoder (or give edge_attr), or use backbone='gin'"
+            )
+        return call_over_leading(self.conv, x, edges.index, edges.attr, broadcast=self.broadcasts)
+
+
+class _Transformer(_Layer):
+    # Attention over the nodes of a graph needs [n, d]: one call a trajectory.
+    broadcasts = False
+
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        local = {} if edges.attr is None else {"edge_attr": edges.attr}
+        return call_over_leading(self.conv, x, edges.index, edges.batch, broadcast=False, **local)
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """What a layer's constructor may use."""
+
+    channels: int
+    norm: str
+    act: str
+    dropout: float
+    num_heads: int
+    edge_features: bool
+
+
+def _mlp(o: LayerOptions) -> _Layer:
+    return _Perceptron(nn.Linear(o.channels, o.channels))
+
+
+def _gcn(o: LayerOptions) -> _Layer:
+    return _Weighted(GCNConv(o.channels, o.channels))
+
+
+def _graph_conv(o: LayerOptions) -> _Layer:
+    return _Weighted(GraphConv(o.channels, o.channels))
+
+
+def _update(o: LayerOptions) -> MLP:
+    return MLP(o.channels, o.channels, norm=o.norm, act=o.act)
+
+
+def _gin(o: LayerOptions) -> _Layer:
+    return _Layer(GINConv(_update(o), train_eps=True))
+
+
+def _gine(o: LayerOptions) -> _Layer:
+    return _WithEdgeFeatures(GINEConv(_update(o), train_eps=True))
+
+
+def _gps(o: LayerOptions) -> _Layer:
+    local = GINEConv(_update(o)) if o.edge_features else GINConv(_update(o))
+    if o.channels % o.num_heads:
+        raise ArgumentError(
+            f"num_heads={o.num_heads} must divide the width {o.channels} of a GPS layer; try {_divisor(o)} heads"
+        )
+    norms = {"batch": "batch_norm", "layer": "layer_norm", "none": None}
+    conv = GPSConv(o.channels, local, heads=o.num_heads, dropout=o.dropout, act=_torch_name(o.act), norm=norms[o.norm])
+    return _Transformer(conv)
+
+
+def _divisor(o: LayerOptions) -> int:
+    return max(h for h in range(1, o.num_heads + 1) if o.channels % h == 0)
+
+
+def _torch_name(act: str) -> str:
+    return "identity" if act == "none" else act
+
+
+# A new backbone is one function and one line here.
+BACKBONES: dict[str, Callable[[LayerOptions], _Layer]] = {
+    "mlp": _mlp,
+    "gcn": _gcn,
+    "graph_conv": _graph_conv,
+    "gin": _gin,
+    "gine": _gine,
+    "gps": _gps,
+}
+# Those that read edge features; `gps` also works without.
+READ_EDGE_FEATURES = ("gine", "gps")
+
+
+class Backbone(nn.Module):
+    r"""Layers :math:`h \leftarrow h + \mathrm{dropout}(\sigma(\mathrm{norm}(\mathrm{conv}(h))))` of one kind and width.
+
+    Args:
+        name: A key of :data:`BACKBONES`. ``"gine"`` reads edge features; ``"gcn"`` and ``"graph_conv"`` edge weights.
+        channels: Width d.
+        num_layers: Depth.
+        dss: ``None`` treats leading indices independently; ``"sum"`` or ``"mean"`` puts every convolution inside
+            :class:`~rfp.nn.DSS` with that aggregation.
+        residual: Whether the input of a layer is added to its output.
+        norm: ``"batch"``, ``"layer"`` or ``"none"``.
+        act: A key of :data:`~rfp.nn.layers.ACTIVATIONS`.
+        dropout: Probability.
+        num_heads: Of the attention in ``"gps"``.
+        edge_features: Whether ``"gps"`` uses GINE (with edge features) or GIN as its local part.
+
+    Shapes:
+        ``[..., n, d] -> [..., n, d]``; with ``dss``, ``[..., B, n, d]``.
+
+    Example:
+        >>> import torch
+        >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> Backbone("gin", 8, 2, dss="sum")(torch.randn(5, 3, 8), Edges(path)).shape
+        torch.Size([5, 3, 8])
+    """
+
+    def __init__(
+        self,
+        name: str,
+        channels: int,
+        num_layers: int,
+        *,
+        dss: str | None = None,
+        residual: bool = True,
+        norm: str = "batch",
+        act: str = "relu",
+        dropout: float = 0.0,
+        num_heads: int = 4,
+        edge_features: bool = False,
+    ) -> None:
+        super().__init__()
+        if name not in BACKBONES:
+            raise unknown_choice("backbone", name, BACKBONES)
+        if channels < 1 or num_layers < 0:
+            raise ArgumentError(
+                f"channels must be at least 1 and num_layers at least 0, got {channels} and {num_layers}"
+            )
+        options = LayerOptions(channels, norm, act, dropout, num_heads, edge_features)
+        layers = [BACKBONES[name](options) for _ in range(num_layers)]
+        self.layers = nn.ModuleList(
+            # The adapters loop over trajectories themselves where needed, so DSS may always hand them all at once.
+            layer if dss is None else DSS(layer, aggregation=dss, broadcast=True)
+            for layer in layers
+        )
+        self.norms = nn.ModuleList(FeatureNorm(norm, channels) for _ in range(num_layers))
+        self.act = activation(act)
+        self.dropout = nn.Dropout(dropout)
+        self.residual = residual
+
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            h = self.dropout(self.act(norm(layer(x, edges))))
+            x = x + h if self.residual else h
+        return x

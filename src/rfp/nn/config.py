@@ -1,0 +1,209 @@
+"""The typed config of a model: frozen dataclasses, every choice checked, unknown keys refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from rfp.errors import ArgumentError, unknown_choice
+from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
+from rfp.nn.layers import ACTIVATIONS, NORMS
+from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
+from rfp.nn.readout import READOUTS
+from rfp.settings import Settings
+from rfp.transforms import BASELINES, NodeEncodingTransform
+
+LEARNED = "learned"
+TASKS = ("graph", "node")
+TRAJECTORIES = ("concatenate", "independent", "dss")
+
+
+@dataclass(frozen=True)
+class RFPEncoding:
+    """:class:`rfp.nn.RandomFeaturePropagation` inside a model: drawn anew at every training step.
+
+    Args:
+        num_channels: k.
+        num_steps: P; 0 is RNF.
+        operators: Names of :mod:`rfp.operators`, and ``"learned"`` for :class:`rfp.nn.LearnedOperator`.
+        normalization: N.
+        normalize_every: w.
+        num_trajectories: B.
+        distribution: D.
+        seed: Of the draws.
+        num_eval_draws: Draws averaged in evaluation.
+        learned_heads: H of learned operators.
+        learned_head_channels: d of learned operators.
+        learned_form: ``"auto"``, ``"dense"`` or ``"implicit"``.
+    """
+
+    num_channels: int = 16
+    num_steps: int = 16
+    operators: tuple[str, ...] = ("normalized_adjacency",)
+    normalization: str = "qr"
+    normalize_every: int = 1
+    num_trajectories: int = 1
+    distribution: str = "normal"
+    seed: int = 0
+    num_eval_draws: int = 1
+    learned_heads: int = 4
+    learned_head_channels: int = 16
+    learned_form: str = "auto"
+
+    def __post_init__(self) -> None:
+        shared = {f.name for f in fields(Settings)} & {f.name for f in fields(self)}
+        Settings(**{name: getattr(self, name) for name in shared})  # the same checks, the same messages
+
+    def width(self, in_channels: int) -> int:
+        """C = O (P + 1) k."""
+        return len(self.operators) * (self.num_steps + 1) * self.num_channels
+
+
+Encoding = RFPEncoding | NodeEncodingTransform
+
+
+def read_encoding(given: Encoding | Mapping[str, Any]) -> Encoding:
+    """An encoding from ``{"name": ..., **arguments}``; objects pass through.
+
+    ``"rfp"`` and ``"rnf"`` are drawn anew at every training step; every other name is one of
+    :data:`rfp.transforms.BASELINES`.
+
+    Example:
+        >>> read_encoding({"name": "eigenvectors", "num_eigenvectors": 4}).width(0)
+        4
+    """
+    if isinstance(given, RFPEncoding | NodeEncodingTransform):
+        return given
+    arguments = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    name = arguments.pop("name", None)
+    names = ("rfp", *BASELINES)
+    if name not in names:
+        raise unknown_choice("the name of an encoding", name, names)
+    if name == "rnf":
+        arguments = {"num_steps": 0, **arguments}
+    kind: Any = RFPEncoding if name in ("rfp", "rnf") else BASELINES[name]
+    known = [f.name for f in fields(kind)]
+    for key in arguments:
+        if key not in known:
+            raise unknown_choice(f"an argument of encoding {name!r}", key, known)
+    made: Encoding = kind(**arguments)
+    return made
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """All of a model: encodings, K_embed, backbone, readout, head.
+
+    Args:
+        out_channels: Width of the answer (classes, or 1 for a regression).
+        task: ``"graph"`` or ``"node"``.
+        in_channels: Width of the node features ``x``; 0 if there are none. Not used with a ``node_encoder``.
+        node_encoder: ``"zinc"`` or ``"ogb"`` for atoms, ``"none"`` for floating-point features.
+        edge_encoder: ``"zinc"`` or ``"ogb"`` for bonds, ``"linear"`` for floating-point features, ``"none"``.
+        edge_channels: Width of ``edge_attr`` for ``edge_encoder="linear"``.
+        encodings: Any list of encodings, as objects or as ``{"name": ..., **arguments}``.
+        trajectories: How B trajectories are processed: ``"concatenate"`` them for each node, keep them
+            ``"independent"`` with shared weights, or let them meet in every layer by ``"dss"``.
+        dss_aggregation: ``"sum"`` or ``"mean"`` over trajectories inside DSS.
+        trajectory_readout: Over trajectories at the end: ``"sum"``, ``"mean"`` or ``"max"``, between the two networks
+            of a DeepSets for graphs, as it is for nodes.
+        backbone: A key of :data:`rfp.nn.backbones.BACKBONES`.
+        hidden_channels: Width.
+        num_layers: Depth.
+        residual: Skip connections.
+        norm: ``"batch"``, ``"layer"`` or ``"none"``.
+        activation: σ and the layers' non-linearity.
+        embed_activation: Whether σ follows K_embed (it is optional in Eq. 4).
+        dropout: After every layer.
+        input_dropout: On the node features and encodings.
+        num_heads: Of GPS.
+        readout: Over nodes: ``"sum"``, ``"mean"`` or ``"max"``.
+        num_head_layers: Linear maps of the head.
+        max_parameters: Refuse a model with more (500,000 on ZINC); ``None`` for no limit.
+    """
+
+    out_channels: int
+    task: str = "graph"
+    in_channels: int = 0
+    node_encoder: str = "none"
+    edge_encoder: str = "none"
+    edge_channels: int = 0
+    encodings: tuple[Any, ...] = field(default_factory=lambda: (RFPEncoding(),))
+    trajectories: str = "concatenate"
+    dss_aggregation: str = "sum"
+    trajectory_readout: str = "mean"
+    backbone: str = "gin"
+    hidden_channels: int = 64
+    num_layers: int = 4
+    residual: bool = True
+    norm: str = "batch"
+    activation: str = "relu"
+    embed_activation: bool = True
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    num_heads: int = 4
+    readout: str = "sum"
+    num_head_layers: int = 2
+    max_parameters: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "encodings", tuple(read_encoding(e) for e in self.encodings))
+        choices: dict[str, Any] = {
+            "task": TASKS,
+            "node_encoder": ("none", *ATOM_FEATURES),
+            "edge_encoder": ("none", "linear", *BOND_FEATURES),
+            "trajectories": TRAJECTORIES,
+            "dss_aggregation": ("sum", "mean"),
+            "trajectory_readout": READOUTS,
+            "backbone": BACKBONES,
+            "norm": NORMS,
+            "activation": ACTIVATIONS,
+            "readout": READOUTS,
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise unknown_choice(name, getattr(self, name), allowed)
+        for name, least in (("out_channels", 1), ("in_channels", 0), ("hidden_channels", 1), ("num_layers", 0)):
+            if getattr(self, name) < least:
+                raise ArgumentError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.edge_encoder == "linear" and self.edge_channels < 1:
+            raise ArgumentError('edge_encoder="linear" needs edge_channels, the width of edge_attr')
+        if self.backbone == "gine" and self.edge_encoder == "none":
+            raise ArgumentError('backbone="gine" reads edge features: set edge_encoder, or use backbone="gin"')
+        if self.edge_encoder != "none" and self.backbone not in READ_EDGE_FEATURES:
+            raise ArgumentError(
+                f'backbone="{self.backbone}" reads no edge features: set edge_encoder="none", or use "gine" or "gps"'
+            )
+        if not self.encodings and not self.in_channels and self.node_encoder == "none":
+            raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")
+        several = sorted({e.num_trajectories for e in self.encodings if isinstance(e, RFPEncoding)} - {1})
+        if len(several) > 1:
+            raise ArgumentError(f"encodings must agree on num_trajectories (or have 1), got {several}")
+
+    @property
+    def num_trajectories(self) -> int:
+        """B, the largest over the encodings."""
+        return max([1, *(e.num_trajectories for e in self.encodings if isinstance(e, RFPEncoding))])
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
+        """A config from plain values, such as a parsed YAML file; unknown keys are errors."""
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise unknown_choice("a key of the model's config", key, known)
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that :meth:`from_dict` reads back, for result files."""
+        kinds = {kind: name for name, kind in BASELINES.items()}
+        encodings = [
+            {"name": "rfp" if isinstance(e, RFPEncoding) else kinds[type(e)], **_plain(asdict(e))}
+            for e in self.encodings
+        ]
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "encodings": encodings}
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}

@@ -1,0 +1,201 @@
+"""The encoding as a module: new random features at every training step, a fixed draw in evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rfp.encode import encode_with
+from rfp.errors import ArgumentError
+from rfp.features import Distribution
+from rfp.graph import Graph
+from rfp.hashing import GOLDEN, mix, signed
+from rfp.propagate import NormalizationChoice
+from rfp.settings import Settings
+
+# Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
+_TRAINING_STREAM = signed(0x5851F42D4C957F2D)
+
+
+class RandomFeaturePropagation(nn.Module):
+    r"""Encodes graphs by random feature propagation inside a model (Eq. 1-3 of the paper).
+
+    Training draws new features at every forward pass (draw number :math:`c` is a pure function of (seed, :math:`c`,
+    graph, trajectory, node, channel)), which regularises: a fixed draw can be memorised. Evaluation uses one fixed
+    draw, the same as ``rfp.encode(..., seed=seed)``. The seed and the number of draws made are in ``state_dict``, so
+    a restored module gives the same evaluation and continues the same training sequence. No global generator is read
+    or changed.
+
+    Predefined operators run without autograd; a learned one (:class:`rfp.nn.LearnedOperator` in ``operators``) is
+    differentiated through. The module holds no other parameters. It runs in full precision under autocast, and as an
+    uncompiled call inside a ``torch.compile``\ d model (so not with ``fullgraph=True``).
+
+    Args:
+        num_channels: k.
+        num_steps: P.
+        operators: Names, matrices, callables (see :mod:`rfp.operators`) or modules ``(x, graph) -> Operator``.
+        normalization: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"`` or a callable.
+        normalize_every: w.
+        num_trajectories: B.
+        distribution: ``"normal"``, ``"rademacher"``, ``"uniform"`` or a callable.
+        seed: Any integer.
+        dtype: Precision of the computation and of the result.
+        backend: See :func:`rfp.encode`.
+        num_eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
+            are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
+            leave it at 1 unless the model was built for it, or average predictions instead.
+
+    Shapes:
+        Returns ``[B, n, C]`` with C = O (P + 1) k = :attr:`out_channels`; step order as in
+        :meth:`rfp.propagate.Trajectory.flat`.
+
+    Example:
+        >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+        >>> layer = RandomFeaturePropagation(num_channels=2, num_steps=3, num_trajectories=4)
+        >>> layer(ring, num_nodes=3).shape
+        torch.Size([4, 3, 8])
+    """
+
+    def __init__(
+        self,
+        num_channels: int = 16,
+        *,
+        num_steps: int = 16,
+        operators: Sequence[Any] = ("normalized_adjacency",),
+        normalization: NormalizationChoice = "qr",
+        normalize_every: int = 1,
+        num_trajectories: int = 1,
+        distribution: Distribution = "normal",
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        backend: str = "auto",
+        num_eval_draws: int = 1,
+    ) -> None:
+        super().__init__()
+        if num_eval_draws < 1:
+            raise ArgumentError(f"num_eval_draws must be at least 1, got {num_eval_draws}")
+        self.settings = Settings(
+            num_channels=num_channels,
+            num_steps=num_steps,
+            operators=operators,  # type: ignore[arg-type]  # Settings makes it a tuple
+            normalization=normalization,
+            normalize_every=normalize_every,
+            num_trajectories=num_trajectories,
+            distribution=distribution,
+            seed=seed,
+            dtype=dtype,
+            backend=backend,
+        )
+        self.num_eval_draws = num_eval_draws
+        self.num_draws = 0
+        # Registered so that their parameters are found; the settings keep the order of all operators.
+        self.learned = nn.ModuleList(op for op in self.settings.operators if isinstance(op, nn.Module))
+
+    @property
+    def out_channels(self) -> int:
+        """C = O (P + 1) k."""
+        return self.settings.width
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(
+        self,
+        graph: Any,
+        *,
+        num_nodes: int | None = None,
+        ptr: Tensor | None = None,
+        batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        x: Tensor | None = None,
+    ) -> Tensor:
+        """Encode a graph or a batch.
+
+        Args:
+            graph: A PyG ``Data`` or ``Batch``, an :class:`rfp.Graph`, or ``edge_index`` ``[2, m]`` with the arguments
+                below. A :class:`rfp.Graph` kept between calls keeps its sorted edges too, which saves most of the
+                set-up.
+            num_nodes: Number of nodes; needed with ``edge_index``.
+            ptr: ``[num_graphs + 1]``.
+            batch: Graph number of each node, ascending; read only if there is no ``ptr``, at the price of one
+                synchronisation with a GPU.
+            edge_weight: ``[m]``.
+            x: Node features ``[n, d]`` for learned operators; a ``Data``'s own ``x`` by default.
+        """
+        if x is None and not isinstance(graph, Tensor):
+            x = getattr(graph, "x", None)
+        read = read_graph(graph, num_nodes=num_nodes, ptr=ptr, batch=batch, edge_weight=edge_weight)
+        with torch.autocast(read.device.type, enabled=False):
+            return self._encode(read, x)
+
+    def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
+        settings = self.settings
+        if self.learned:
+            if x is None:
+                raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
+            learned = iter(self.learned)
+            built = [next(learned)(x, graph) if isinstance(op, nn.Module) else op for op in settings.operators]
+            settings = replace(settings, operators=tuple(built))
+        if self.training:
+            settings = replace(settings, seed=training_seed(settings.seed, self.num_draws))
+            self.num_draws += 1
+            return encode_with(settings, graph).flat()
+        # More trajectories never change the first ones, so the draws of an average share every product.
+        num_draws, num_trajectories = self.num_eval_draws, settings.num_trajectories
+        settings = replace(settings, num_trajectories=num_draws * num_trajectories)
+        flat = encode_with(settings, graph).flat()
+        return flat if num_draws == 1 else flat.view(num_draws, num_trajectories, *flat.shape[1:]).mean(0)
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"seed": self.settings.seed, "num_draws": self.num_draws}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        self.settings = replace(self.settings, seed=int(state["seed"]))
+        self.num_draws = int(state["num_draws"])
+
+    def extra_repr(self) -> str:
+        shown = replace(
+            self.settings,
+            operators=tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators),
+        )
+        return f"{shown.as_text()}, num_eval_draws={self.num_eval_draws}"
+
+
+def training_seed(seed: int, draw: int) -> int:
+    """The seed of training draw number ``draw``, unrelated to its neighbours and to ``seed`` itself."""
+    return mix(signed(mix(signed(seed + _TRAINING_STREAM)) + (draw + 1) * GOLDEN))
+
+
+def read_graph(
+    graph: Any,
+    *,
+    num_nodes: int | None = None,
+    ptr: Tensor | None = None,
+    batch: Tensor | None = None,
+    edge_weight: Tensor | None = None,
+) -> Graph:
+    """A :class:`~rfp.graph.Graph` from what models pass around, unchecked: a check would stall a GPU at every step."""
+    if isinstance(graph, Graph):
+        return graph
+    if isinstance(graph, Tensor):
+        edge_index = graph
+        if num_nodes is None:
+            if batch is None:
+                raise ArgumentError("num_nodes is needed with edge_index: isolated nodes do not appear in it")
+            num_nodes = batch.size(0)
+    elif getattr(graph, "edge_index", None) is not None:
+        edge_index = graph.edge_index
+        num_nodes = int(graph.num_nodes)
+        ptr = getattr(graph, "ptr", None) if ptr is None else ptr
+        batch = getattr(graph, "batch", None) if batch is None else batch
+        edge_weight = getattr(graph, "edge_weight", None) if edge_weight is None else edge_weight
+    else:
+        raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
+    if ptr is None and batch is not None:
+        sizes = torch.bincount(batch)
+        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    if edge_weight is not None:
+        edge_weight = edge_weight.detach().view(-1)
+    return Graph(edge_index, num_nodes, edge_weight, ptr, check=False)

@@ -1,0 +1,113 @@
+"""Small parts that keep leading dimensions ``[..., n, d]``: activations, normalisation of features, a perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from rfp.errors import ArgumentError, unknown_choice
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "elu": nn.ELU,
+    "tanh": nn.Tanh,
+    "none": nn.Identity,
+}
+
+NORMS = ("batch", "layer", "none")
+
+
+def activation(name: str) -> nn.Module:
+    """An activation by name."""
+    if name not in ACTIVATIONS:
+        raise unknown_choice("activation", name, ACTIVATIONS)
+    return ACTIVATIONS[name]()
+
+
+class FeatureNorm(nn.Module):
+    """Batch normalisation over all leading dimensions (trajectories and nodes alike), layer normalisation, or none.
+
+    Args:
+        kind: ``"batch"``, ``"layer"`` or ``"none"``.
+        channels: d.
+    """
+
+    def __init__(self, kind: str, channels: int) -> None:
+        super().__init__()
+        if kind not in NORMS:
+            raise unknown_choice("norm", kind, NORMS)
+        self.norm: nn.Module = nn.Identity()
+        if kind == "batch":
+            self.norm = nn.BatchNorm1d(channels)
+        elif kind == "layer":
+            self.norm = nn.LayerNorm(channels)
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, as a copy of a layer needs it."""
+        if not isinstance(self.norm, nn.Identity):
+            self.norm.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: Tensor) -> Tensor:  # [..., d] -> [..., d]
+        if isinstance(self.norm, nn.BatchNorm1d):
+            # With a single row there is no variance: use the running statistics instead of raising.
+            if self.training and x.numel() == x.size(-1):
+                return nn.functional.batch_norm(
+                    x.reshape(1, -1),
+                    self.norm.running_mean,
+                    self.norm.running_var,
+                    self.norm.weight,
+                    self.norm.bias,
+                ).view_as(x)
+            out: Tensor = self.norm(x.reshape(-1, x.size(-1))).view(x.shape)
+            return out
+        normalized: Tensor = self.norm(x)
+        return normalized
+
+
+class MLP(nn.Module):
+    """A perceptron on the last dimension: Linear, then (norm, activation, dropout, Linear) for each further layer.
+
+    Args:
+        in_channels: Width of the input.
+        out_channels: Width of the output.
+        hidden_channels: Width between; the wider of the two by default.
+        num_layers: Number of linear maps.
+        norm: See :class:`FeatureNorm`.
+        act: See :data:`ACTIVATIONS`.
+        dropout: Probability.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        hidden_channels: int | None = None,
+        num_layers: int = 2,
+        norm: str = "none",
+        act: str = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise ArgumentError(f"num_layers must be at least 1, got {num_layers}")
+        hidden = hidden_channels or max(in_channels, out_channels)
+        widths = [in_channels, *[hidden] * (num_layers - 1), out_channels]
+        parts: list[nn.Module] = [nn.Linear(widths[0], widths[1])]
+        for before, after in pairwise(widths[1:]):
+            parts += [FeatureNorm(norm, before), activation(act), nn.Dropout(dropout), nn.Linear(before, after)]
+        self.parts = nn.Sequential(*parts)
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        for part in self.parts:
+            if isinstance(part, nn.Linear | FeatureNorm):
+                part.reset_parameters()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.parts(x)
+        return out

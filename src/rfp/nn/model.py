@@ -1,0 +1,235 @@
+r"""The whole network: encodings, :math:`f^{(0)} = \sigma(K_{embed}(f^{in} \oplus t))` (Eq. 4), backbone, head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+from torch_geometric.data import InMemoryDataset
+
+from rfp.baselines import flip_signs
+from rfp.errors import ArgumentError
+from rfp.graph import Graph
+from rfp.nn.backbones import Backbone, Edges
+from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
+from rfp.nn.encoder import RandomFeaturePropagation, read_graph, training_seed
+from rfp.nn.layers import MLP, activation
+from rfp.nn.learned_operator import LearnedOperator
+from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
+from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
+from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
+
+
+class RFPModel(nn.Module):
+    r"""A graph network on positional encodings, built from one :class:`ModelConfig`.
+
+    .. math:: f^{(0)}_b = \sigma(K_{embed}(f^{in} \oplus t_b)), \qquad
+              y = \mathrm{head}(\mathrm{readout}(\mathrm{backbone}(f^{(0)})))
+
+    RFP and RNF are drawn inside, anew at every training step. The other encodings do not change: compute them once with
+    :meth:`precompute` as a (pre-)transform; what a graph does not carry is computed on the fly. The signs of
+    eigenvectors are flipped at random in training.
+
+    :math:`K_{embed}` is one linear map, shared by the trajectories; node features are multiplied once and added to
+    each.
+
+    Args:
+        config: A :class:`ModelConfig`, or plain values for one.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> model = RFPModel({"out_channels": 1, "encodings": [{"name": "rfp", "num_channels": 4, "num_steps": 2}]})
+        >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+        >>> model.eval()(Data(edge_index=ring, num_nodes=3)).shape
+        torch.Size([1, 1])
+        >>> model.num_parameters
+        39365
+    """
+
+    def __init__(self, config: ModelConfig | dict[str, Any]) -> None:
+        super().__init__()
+        config = config if isinstance(config, ModelConfig) else ModelConfig.from_dict(config)
+        self.config = config
+        width = config.hidden_channels
+        self.node_encoder: nn.Module | None = None
+        features = raw = config.in_channels
+        if config.node_encoder != "none":
+            features, raw = width, len(ATOM_FEATURES[config.node_encoder])
+            self.node_encoder = CategoricalEncoder(ATOM_FEATURES[config.node_encoder], width)
+        self.edge_encoder: nn.Module | None = None
+        if config.edge_encoder == "linear":
+            self.edge_encoder = nn.Linear(config.edge_channels, width)
+        elif config.edge_encoder != "none":
+            self.edge_encoder = CategoricalEncoder(BOND_FEATURES[config.edge_encoder], width)
+        self._features = features
+        self.drawn = nn.ModuleList(self._drawn(e) for e in config.encodings if isinstance(e, RFPEncoding))
+        self.fixed: list[NodeEncodingTransform] = [e for e in config.encodings if isinstance(e, NodeEncodingTransform)]
+        self.num_draws = 0
+
+        joined = config.trajectories == "concatenate"
+        one = features + sum(e.width(raw) for e in self.fixed)
+        rfps = [e for e in config.encodings if isinstance(e, RFPEncoding)]
+        many = sum(e.width(raw) * (e.num_trajectories if joined else 1) for e in rfps)
+        self._split = one
+        self.embed = nn.Linear(one + many, width)
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.act = activation(config.activation) if config.embed_activation else nn.Identity()
+        self.backbone = Backbone(
+            config.backbone,
+            width,
+            config.num_layers,
+            dss=config.dss_aggregation if config.trajectories == "dss" else None,
+            residual=config.residual,
+            norm=config.norm,
+            act=config.activation,
+            dropout=config.dropout,
+            num_heads=config.num_heads,
+            edge_features=self.edge_encoder is not None,
+        )
+        self.deep_sets: nn.Module | None = None
+        if config.task == "graph" and not joined:
+            self.deep_sets = DeepSets(width, aggregation=config.trajectory_readout, act=config.activation)
+        self.head = MLP(width, config.out_channels, hidden_channels=width, num_layers=config.num_head_layers)
+        self._check_budget()
+
+    def _drawn(self, encoding: RFPEncoding) -> RandomFeaturePropagation:
+        def operator(name: str) -> Any:
+            if name != LEARNED:
+                return name
+            # Without node features every node starts alike and the GCN tells them apart by their neighbourhoods.
+            return LearnedOperator(
+                max(self._features, 1),
+                num_heads=encoding.learned_heads,
+                head_channels=encoding.learned_head_channels,
+                form=encoding.learned_form,
+            )
+
+        return RandomFeaturePropagation(
+            encoding.num_channels,
+            num_steps=encoding.num_steps,
+            operators=[operator(name) for name in encoding.operators],
+            normalization=encoding.normalization,
+            normalize_every=encoding.normalize_every,
+            num_trajectories=encoding.num_trajectories,
+            distribution=encoding.distribution,
+            seed=encoding.seed,
+            num_eval_draws=encoding.num_eval_draws,
+        )
+
+    def _check_budget(self) -> None:
+        limit = self.config.max_parameters
+        if limit is not None and self.num_parameters > limit:
+            raise ArgumentError(
+                f"the model has {self.num_parameters:,} parameters, more than max_parameters={limit:,}; reduce "
+                f"hidden_channels (now {self.config.hidden_channels}) or num_layers (now {self.config.num_layers})\n"
+                + self.summary()
+            )
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of trained parameters."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def summary(self) -> str:
+        """The number of parameters of each part, one line each, and in all."""
+        parts = [(name, sum(p.numel() for p in part.parameters())) for name, part in self.named_children()]
+        lines = [f"{name:14s} {count:12,d}" for name, count in [*parts, ("total", self.num_parameters)] if count]
+        return "\n".join(lines)
+
+    def precompute(self, data: Any) -> Any:
+        """Store every unchanging encoding of this model on a graph, a list of graphs or an in-memory data set.
+
+        May be passed as ``transform=`` or ``pre_transform=``.
+        """
+        for transform in self.fixed:
+            data = transform.apply_to(data) if isinstance(data, InMemoryDataset) else transform(data)
+        return data
+
+    def forward(self, data: Any, *, graph: Graph | None = None) -> Tensor:
+        """Predict for a ``Data`` or ``Batch``.
+
+        Args:
+            data: With ``x`` and ``edge_attr`` as the config says.
+            graph: ``data``'s graph as :class:`rfp.Graph`, if it is kept between calls (full-batch training): its sorted
+                edges and keys are then computed once.
+
+        Returns:
+            ``[num_graphs, out_channels]`` or ``[n, out_channels]``.
+        """
+        graph = read_graph(data) if graph is None else graph
+        x = self._node_features(data)
+        edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
+        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.embed.weight), graph.batch)
+        h = self.act(self._embed(data, graph, x))
+        h = self.backbone(h, edges)
+        if self.config.task == "graph":
+            h = pool_nodes(h, graph.offsets, self.config.readout)
+            h = h if self.deep_sets is None else self.deep_sets(h)
+        elif self.config.trajectories != "concatenate":
+            h = aggregate_trajectories(h, self.config.trajectory_readout)
+        out: Tensor = self.head(h)
+        return out
+
+    def _node_features(self, data: Any) -> Tensor | None:
+        if self.node_encoder is not None:
+            encoded: Tensor = self.node_encoder(data.x)
+            return encoded
+        if not self.config.in_channels:
+            return None
+        x = data.x
+        if x is None or x.size(-1) != self.config.in_channels:
+            got = "none" if x is None else list(x.shape)
+            raise ArgumentError(f"x must have shape [n, in_channels={self.config.in_channels}], got {got}")
+        features: Tensor = x.to(self.embed.weight.dtype)
+        return features
+
+    def _embed(self, data: Any, graph: Graph, x: Tensor | None) -> Tensor:
+        """K_embed of everything, without copying node features for each trajectory: ``[B, n, d]``, or ``[n, d]``."""
+        dtype = self.embed.weight.dtype
+        same = [] if x is None else [x]
+        same += [self._fixed_encoding(number, data, graph).to(dtype) for number in range(len(self.fixed))]
+        learned_x = x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=dtype)
+        drawn = [encoder(graph, x=learned_x).to(dtype) for encoder in self.drawn]
+        weight, bias = self.embed.weight, self.embed.bias
+        h: Tensor | None = None
+        if same:
+            h = linear(self.input_dropout(torch.cat(same, dim=-1)), weight[:, : self._split], bias)
+        if not drawn:
+            assert h is not None  # the config refuses a model without any input
+            return h if self.config.trajectories == "concatenate" else h[None]
+        if self.config.trajectories == "concatenate":
+            t = torch.cat([one.transpose(0, 1).flatten(1) for one in drawn], dim=-1)  # [n, B C]
+        else:
+            b = self.config.num_trajectories
+            t = torch.cat([one.expand(b, -1, -1) for one in drawn], dim=-1)  # [B, n, C]
+        t = linear(self.input_dropout(t), weight[:, self._split :], None if same else bias)
+        return t if h is None else h + t
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _fixed_encoding(self, number: int, data: Any, graph: Graph) -> Tensor:
+        transform = self.fixed[number]
+        stored: Tensor | None = None if transform.attr_name is None else getattr(data, transform.attr_name, None)
+        if stored is None:
+            if transform.needs_x and data.x is None:
+                raise ArgumentError(f"{type(transform).__name__} propagates node features, but the graph has no x")
+            with torch.no_grad():
+                stored = transform.encode_nodes(graph, data.x if transform.needs_x else None)
+        if self.training and isinstance(transform, AddEigenvectorPE):
+            stored = flip_signs(stored, graph, seed=training_seed(number, self.num_draws))
+            self.num_draws += 1
+        return stored
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"num_draws": self.num_draws}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        self.num_draws = int(state["num_draws"])
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters:,}"
+
+
+def _as_weight(graph: Graph, like: Tensor) -> Tensor | None:
+    return None if graph.edge_weight is None else graph.edge_weight.to(like.dtype)

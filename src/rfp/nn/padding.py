@@ -1,0 +1,81 @@
+"""Graphs of a batch side by side in padded blocks, for operations that are dense within a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rfp.graph import Graph
+
+# Padding everything to the largest graph is kept while it costs less than this many times the exact n x n blocks;
+# beyond that, graphs are sorted into blocks whose widths differ by at most a factor of two.
+_MAX_WASTE = 4
+
+
+@dataclass(frozen=True)
+class Block:
+    """Graphs of similar size.
+
+    Args:
+        rows: ``[g, width]`` node numbers; n (one past the last node) at the padding.
+        real: ``[g, width]``, False at the padding; ``None`` if there is none.
+    """
+
+    rows: Tensor
+    real: Tensor | None
+
+
+class PaddedGraphs:
+    """The layout of a batch: made once, used for every product with it.
+
+    Args:
+        graph: The batch. Its sizes are read on the host: one synchronisation with a GPU.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.num_nodes = graph.num_nodes
+        self.blocks: list[Block] = []
+        sizes = graph.sizes.tolist()
+        groups = _groups(sizes)
+        device = graph.device
+        place = torch.empty(graph.num_graphs, dtype=torch.long)  # where a graph's first row lands among all padded rows
+        used = 0
+        for graphs in groups:
+            width = max(sizes[g] for g in graphs)
+            place[graphs] = used + torch.arange(len(graphs)) * width
+            used += len(graphs) * width
+            chosen = torch.tensor(graphs, device=device)
+            column = torch.arange(width, device=device)
+            real = column < graph.sizes[chosen, None]
+            rows = torch.where(real, graph.offsets[chosen, None] + column, graph.num_nodes)
+            padded = any(sizes[g] != width for g in graphs)
+            self.blocks.append(Block(rows, real if padded else None))
+        local = torch.arange(graph.num_nodes, device=device) - graph.offsets[:-1][graph.batch]
+        self._place = place.to(device)[graph.batch] + local  # [n]
+
+    def pad(self, x: Tensor, block: Block) -> Tensor:  # [n, c] -> [g, width, c]
+        """The rows of a block's graphs, zero at the padding."""
+        if len(self.blocks) == 1 and block.real is None:
+            return x.view(*block.rows.shape, -1)
+        return torch.cat([x, x.new_zeros(1, x.size(1))])[block.rows]
+
+    def unpad(self, parts: list[Tensor]) -> Tensor:  # [g, width, c] of every block -> [n, c]
+        """The real rows of all blocks, back in the order of the nodes."""
+        if len(parts) == 1 and self.blocks[0].real is None:
+            return parts[0].reshape(self.num_nodes, -1)
+        return torch.cat([part.flatten(0, 1) for part in parts])[self._place]
+
+
+def _groups(sizes: list[int]) -> list[list[int]]:
+    filled = [g for g, size in enumerate(sizes) if size]
+    if not filled:
+        return []
+    exact = sum(sizes[g] ** 2 for g in filled)
+    if len(filled) * max(sizes) ** 2 <= _MAX_WASTE * exact:
+        return [filled]
+    by_width: dict[int, list[int]] = {}
+    for g in filled:
+        by_width.setdefault((sizes[g] - 1).bit_length(), []).append(g)
+    return [by_width[bits] for bits in sorted(by_width)]

@@ -1,0 +1,88 @@
+"""The model's config: wrong values and unknown keys are refused with the choices; a round trip through plain values."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rfp.errors import ArgumentError
+from rfp.nn import ModelConfig, RFPEncoding
+from rfp.nn.config import read_encoding
+from rfp.transforms import BASELINES, AddEigenvectorPE, AddSubstructureCounts
+
+
+def test_encodings_by_name() -> None:
+    given = read_encoding({"name": "rfp", "num_channels": 4, "operators": ["adjacency", "learned"]})
+    assert given == RFPEncoding(num_channels=4, operators=("adjacency", "learned"))
+    assert given.width(0) == 2 * 17 * 4
+    assert read_encoding({"name": "eigenvectors", "num_eigenvectors": 3}) == AddEigenvectorPE(num_eigenvectors=3)
+    assert read_encoding({"name": "substructures", "cycles": [3, 4]}) == AddSubstructureCounts(cycles=(3, 4))
+    assert read_encoding(given) is given
+
+
+def test_rnf_in_a_model_is_rfp_without_steps() -> None:
+    assert read_encoding({"name": "rnf", "num_channels": 8}) == RFPEncoding(num_channels=8, num_steps=0)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_has_a_name(name: str) -> None:
+    config = ModelConfig(out_channels=1, in_channels=2, encodings=({"name": name},))
+    assert len(config.encodings) == 1
+
+
+def test_round_trip_through_json() -> None:
+    config = ModelConfig(
+        out_channels=3,
+        in_channels=5,
+        encodings=(
+            {"name": "rfp", "num_trajectories": 4},
+            {"name": "substructures", "cycles": [3, 5]},
+            {"name": "sgc"},
+        ),
+        trajectories="dss",
+        max_parameters=10**6,
+    )
+    assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"width": 3}, "a key of the model's config must be one of 'out_channels'.*got 'width'"),
+        ({"backbone": "gat"}, "backbone must be one of.*got 'gat'"),
+        ({"task": "edge"}, "task must be one of 'graph', 'node', got 'edge'"),
+        ({"trajectories": "stack"}, "trajectories must be one of"),
+        ({"norm": "instance"}, "norm must be one of"),
+        ({"activation": "swish"}, "activation must be one of"),
+        ({"readout": "attention"}, "readout must be one of"),
+        ({"node_encoder": "qm9"}, "node_encoder must be one of 'none', 'zinc', 'ogb', got 'qm9'"),
+        ({"edge_encoder": "linear"}, "needs edge_channels"),
+        ({"backbone": "gcn", "edge_encoder": "zinc"}, 'backbone="gcn" reads no edge features'),
+        ({"backbone": "gine"}, 'set edge_encoder, or use backbone="gin"'),
+        ({"hidden_channels": 0}, "hidden_channels must be at least 1, got 0"),
+        ({"encodings": []}, "a model needs node features"),
+        (
+            {"encodings": [{"name": "laplacian"}]},
+            "the name of an encoding must be one of 'rfp', 'rnf'.*got 'laplacian'",
+        ),
+        (
+            {"encodings": [{"name": "rfp", "channels": 4}]},
+            "an argument of encoding 'rfp' must be one of.*got 'channels'",
+        ),
+        ({"encodings": [{"name": "rfp", "num_steps": -1}]}, "num_steps must be an integer of at least 0, got -1"),
+        (
+            {"encodings": [{"name": "rfp", "num_trajectories": 2}, {"name": "rnf", "num_trajectories": 3}]},
+            r"agree on num_trajectories \(or have 1\), got \[2, 3\]",
+        ),
+    ],
+)
+def test_wrong_values(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        ModelConfig.from_dict({"out_channels": 1, **values})
+
+
+def test_number_of_trajectories() -> None:
+    encodings = ({"name": "rfp", "num_trajectories": 4}, {"name": "rnf"}, {"name": "eigenvectors"})
+    assert ModelConfig(out_channels=1, encodings=encodings).num_trajectories == 4
+    assert ModelConfig(out_channels=1, in_channels=3, encodings=()).num_trajectories == 1

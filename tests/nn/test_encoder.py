@@ -1,0 +1,162 @@
+"""rfp.nn.RandomFeaturePropagation: fresh draws in training, one fixed draw in evaluation, state that restores."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch, Data
+
+import rfp
+from rfp.errors import ArgumentError
+from rfp.nn import RandomFeaturePropagation
+from rfp.nn.encoder import training_seed
+
+
+def ring(n: int) -> torch.Tensor:
+    source = torch.arange(n)
+    return torch.cat([torch.stack([source, (source + 1) % n]), torch.stack([(source + 1) % n, source])], dim=1)
+
+
+def data(n: int) -> Data:
+    return Data(edge_index=ring(n), num_nodes=n)
+
+
+def test_evaluation_is_the_plain_encoding_and_fixed() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=3, num_trajectories=2, seed=11).eval()
+    expected = rfp.encode(data(9), num_channels=4, num_steps=3, num_trajectories=2, seed=11, backend="reference").flat()
+    assert layer(data(9)).shape == (2, 9, 16)
+    assert layer.out_channels == 16
+    assert torch.allclose(layer(data(9)), expected, atol=1e-5)
+    assert torch.equal(layer(data(9)), layer(data(9)))
+
+
+def test_every_way_in_gives_the_same() -> None:
+    layer = RandomFeaturePropagation(3, num_steps=2).eval()
+    edge_index = torch.cat([ring(5), ring(7) + 5], dim=1)
+    batch = torch.tensor([0] * 5 + [1] * 7)
+    expected = layer(Batch.from_data_list([data(5), data(7)]))
+    assert torch.allclose(expected[:, :5], layer(data(5)), atol=1e-5)
+    assert torch.equal(layer(edge_index, batch=batch), expected)
+    assert torch.equal(layer(edge_index, num_nodes=12, ptr=torch.tensor([0, 5, 12])), expected)
+    assert torch.equal(layer(rfp.Graph(edge_index, 12, ptr=torch.tensor([0, 5, 12]))), expected)
+    assert torch.equal(layer(Data(edge_index=edge_index, num_nodes=12, batch=batch)), expected)
+
+
+def test_edge_weights_count() -> None:
+    layer = RandomFeaturePropagation(3, num_steps=2).eval()
+    weight = torch.linspace(1, 2, 10)
+    graph = Data(edge_index=ring(5), num_nodes=5, edge_weight=weight)
+    expected = rfp.encode(graph, num_channels=3, num_steps=2, backend="reference").flat()
+    assert torch.allclose(layer(ring(5), num_nodes=5, edge_weight=weight.requires_grad_()), expected, atol=1e-5)
+    assert not torch.allclose(layer(ring(5), num_nodes=5), expected, atol=1e-3)
+
+
+def test_training_draws_are_new_each_time_but_repeatable() -> None:
+    first, second = (RandomFeaturePropagation(4, num_steps=2, seed=1).train() for _ in range(2))
+    drawn = [first(data(9)) for _ in range(3)]
+    for one in drawn:
+        assert torch.equal(one, second(data(9)))
+    assert not torch.allclose(drawn[0], drawn[1], atol=1e-2)
+    assert not torch.allclose(drawn[1], drawn[2], atol=1e-2)
+    assert not torch.allclose(drawn[0], first.eval()(data(9)), atol=1e-2)
+
+
+def test_training_seeds_of_neighbouring_streams_do_not_meet() -> None:
+    seeds = {training_seed(seed, draw) for seed in range(20) for draw in range(50)}
+    assert len(seeds) == 1000
+
+
+def test_the_global_generator_is_neither_read_nor_moved() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    layer = RandomFeaturePropagation(4, num_steps=2).train()
+    first = layer(data(9))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(123)
+    assert torch.equal(RandomFeaturePropagation(4, num_steps=2).train()(data(9)), first)
+
+
+def test_state_restores_evaluation_and_continues_training() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2, seed=5).train()
+    layer(data(9))
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    restored = RandomFeaturePropagation(4, num_steps=2, seed=99).train()
+    restored.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(restored(data(9)), layer(data(9)))
+    assert torch.equal(restored.eval()(data(9)), layer.eval()(data(9)))
+
+
+def test_mean_of_several_evaluation_draws() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2, num_trajectories=2, num_eval_draws=3, seed=2).eval()
+    many = rfp.encode(data(9), num_channels=4, num_steps=2, num_trajectories=6, seed=2, backend="reference").flat()
+    expected = (many[0:2] + many[2:4] + many[4:6]) / 3
+    assert torch.allclose(layer(data(9)), expected, atol=1e-5)
+    assert layer.train()(data(9)).shape == (2, 9, 12)
+
+
+def test_no_gradient_through_predefined_operators() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2).train()
+    assert not layer(data(9)).requires_grad
+    assert list(layer.parameters()) == []
+
+
+def test_full_precision_under_autocast() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=8).eval()
+    expected = layer(data(9))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(data(9))
+    assert out.dtype == torch.float32
+    assert torch.equal(out, expected)
+
+
+class Around(nn.Module):
+    """A small model with the encoder in the middle of compiled code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode = RandomFeaturePropagation(4, num_steps=2)
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, edge_index: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        t = self.encode(edge_index, num_nodes=9)
+        return torch.relu(self.head(t)).sum(1) * scale.exp()
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_survives_compilation_of_the_model_around_it(backend: str) -> None:
+    torch.manual_seed(0)
+    plain = Around().train()
+    twin = copy.deepcopy(plain)
+    compiled = torch.compile(twin, backend=backend)
+    scale = torch.tensor(0.3)
+    for _ in range(3):  # each call draws anew: a draw frozen into the compiled graph would differ at the second
+        assert torch.allclose(compiled(ring(9), scale), plain(ring(9), scale), atol=1e-5)
+    compiled(ring(9), scale).sum().backward()
+    plain(ring(9), scale).sum().backward()
+    assert torch.allclose(twin.head.weight.grad, plain.head.weight.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_tiny_graphs_without_edges(n: int) -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2).eval()
+    out = layer(torch.empty(2, 0, dtype=torch.long), num_nodes=n)
+    assert out.shape == (1, n, 12)
+    assert out.isfinite().all()
+
+
+def test_repr_and_errors() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2, seed=3, num_eval_draws=2)
+    for part in ("num_channels=4", "num_steps=2", "seed=3", "num_eval_draws=2", "operators=('normalized_adjacency',)"):
+        assert part in repr(layer)
+    with pytest.raises(ArgumentError, match="num_eval_draws must be at least 1, got 0"):
+        RandomFeaturePropagation(4, num_eval_draws=0)
+    with pytest.raises(ArgumentError, match="num_nodes is needed"):
+        layer(ring(5))
+    with pytest.raises(ArgumentError, match="got dict"):
+        layer({})

@@ -1,0 +1,239 @@
+"""RFPModel: every part together, invariances, budget, molecules, training, state, compilation."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx
+
+import rfp
+from rfp import baselines
+from rfp.errors import ArgumentError
+from rfp.nn import BACKBONES, ModelConfig, RFPModel
+from rfp.nn.encoder import read_graph
+from rfp.transforms import BASELINES
+
+SMALL_RFP = {"name": "rfp", "num_channels": 3, "num_steps": 2, "num_trajectories": 4}
+
+
+def graphs(features: int = 2) -> list[Data]:
+    generator = torch.Generator().manual_seed(0)
+    made = [from_networkx(g) for g in (nx.cycle_graph(6), nx.star_graph(4), nx.random_labeled_tree(9, seed=1))]
+    for data in made:
+        data.x = torch.randn(data.num_nodes, features, generator=generator)
+        data.edge_attr = torch.randn(data.num_edges, 3, generator=generator)
+    return made
+
+
+def make(**values: Any) -> RFPModel:
+    torch.manual_seed(0)
+    settings = {"out_channels": 2, "in_channels": 2, "hidden_channels": 8, "num_layers": 2, "num_heads": 2}
+    return RFPModel({**settings, "encodings": [SMALL_RFP], **values})
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("trajectories", ["concatenate", "independent", "dss"])
+@pytest.mark.parametrize("task", ["graph", "node"])
+def test_shapes_and_batches_for_every_combination(backbone: str, trajectories: str, task: str) -> None:
+    edges = {"edge_encoder": "linear", "edge_channels": 3} if backbone in ("gine", "gps") else {}
+    model = make(backbone=backbone, trajectories=trajectories, task=task, **edges).eval()
+    batch = Batch.from_data_list(graphs())
+    out = model(batch)
+    assert out.shape == ((3, 2) if task == "graph" else (20, 2))
+    alone = torch.cat([model(data) for data in graphs()])
+    assert torch.allclose(out, alone, atol=1e-4)
+    model.train()(batch).sum().backward()
+    missing = [name for name, p in model.named_parameters() if p.grad is None]
+    assert missing == []
+
+
+def test_embedding_is_the_paper_s_linear_map_on_the_concatenation() -> None:
+    model = make(trajectories="dss", activation="tanh").eval()
+    data = graphs()[0]
+    t = rfp.encode(data, num_channels=3, num_steps=2, num_trajectories=4, backend="reference").flat()
+    joined = torch.cat([data.x.expand(4, -1, -1), t], dim=-1)
+    expected = joined @ model.embed.weight.T + model.embed.bias
+    assert torch.allclose(model._embed(data, read_graph(data), data.x), expected, atol=1e-5)
+
+
+def test_concatenation_lays_trajectories_side_by_side() -> None:
+    model = make(trajectories="concatenate").eval()
+    data = graphs()[0]
+    t = rfp.encode(data, num_channels=3, num_steps=2, num_trajectories=4, backend="reference").flat()
+    joined = torch.cat([data.x, *t], dim=-1)
+    expected = joined @ model.embed.weight.T + model.embed.bias
+    assert torch.allclose(model._embed(data, read_graph(data), data.x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("trajectories", ["independent", "dss"])
+@pytest.mark.parametrize("task", ["graph", "node"])
+def test_the_order_of_trajectories_plays_no_role(trajectories: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(trajectories=trajectories, task=task).eval()
+    batch = Batch.from_data_list(graphs())
+    expected = model(batch)
+    encoder = model.drawn[0]
+    original = encoder.forward
+    monkeypatch.setattr(encoder, "forward", lambda *a, **k: original(*a, **k)[[3, 1, 0, 2]])
+    assert torch.allclose(model(batch), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_alone_and_beside_rfp_precomputed_or_not(name: str) -> None:
+    for encodings in ([{"name": name}], [{"name": name}, SMALL_RFP]):
+        model = make(encodings=encodings, trajectories="independent").eval()
+        on_the_fly = model(Batch.from_data_list(graphs()))
+        stored = model(Batch.from_data_list(model.precompute(graphs())))
+        assert on_the_fly.shape == (3, 2)
+        assert torch.allclose(on_the_fly, stored, atol=1e-3)
+
+
+def test_both_eigenvectors_with_rnf() -> None:
+    encodings = [
+        {"name": "eigenvectors", "num_eigenvectors": 3, "attr_name": "low"},
+        {"name": "eigenvectors", "num_eigenvectors": 4, "operator": "normalized_adjacency", "attr_name": "high"},
+        {"name": "rnf", "num_channels": 5},
+    ]
+    model = make(encodings=encodings, in_channels=0)
+    assert model.embed.in_features == 3 + 4 + 5
+    data = model.precompute(graphs()[0])
+    assert data.low.shape == (6, 3)
+    assert data.high.shape == (6, 4)
+    assert model.eval()(data).shape == (1, 2)
+
+
+def test_signs_of_eigenvectors_are_flipped_in_training_only() -> None:
+    model = make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 4}], norm="none", dropout=0.0)
+    data = graphs()[2]
+    vectors = baselines.eigenvectors(data, num_eigenvectors=4)
+    seen = [model.train()._fixed_encoding(0, data, read_graph(data)) for _ in range(12)]
+    assert all(torch.equal(one.abs(), vectors.abs()) for one in seen)
+    assert len({tuple(one[0].sign().tolist()) for one in seen}) > 3
+    assert torch.equal(model.eval()._fixed_encoding(0, data, read_graph(data)), vectors)
+
+
+def test_molecules_of_zinc_and_ogb() -> None:
+    for kind, atoms, bonds in (("zinc", 1, 0), ("ogb", 9, 3)):
+        data = graphs()[0]
+        data.x = torch.zeros(6, atoms, dtype=torch.long)
+        data.edge_attr = torch.ones(12, *([bonds] if bonds else []), dtype=torch.long)
+        encodings = [{"name": "rfp", "operators": ["normalized_laplacian", "learned"], "num_steps": 2}]
+        model = make(in_channels=0, node_encoder=kind, edge_encoder=kind, backbone="gine", encodings=encodings)
+        assert model(data).shape == (1, 2)
+        with_features = make(in_channels=0, node_encoder=kind, encodings=[{"name": "sign", "num_steps": 2}])
+        assert with_features(data).shape == (1, 2)
+
+
+def test_learned_operator_without_node_features_trains() -> None:
+    model = make(
+        in_channels=0, encodings=[{"name": "rfp", "operators": ["learned"], "num_channels": 3, "num_steps": 2}]
+    )
+    model(Batch.from_data_list(graphs())).square().sum().backward()
+    grads = [p.grad for p in model.drawn.parameters()]
+    assert all(g is not None and g.isfinite().all() for g in grads)
+    assert sum(float(g.abs().sum()) for g in grads if g is not None) > 0
+
+
+def test_budget_and_summary() -> None:
+    model = make()
+    by_hand = sum(p.numel() for p in model.parameters())
+    assert model.num_parameters == by_hand
+    assert f"num_parameters={by_hand:,}" in repr(model)
+    assert model.summary().splitlines()[-1].split() == ["total", f"{by_hand:,}"]
+    make(max_parameters=by_hand)
+    with pytest.raises(ArgumentError, match=rf"has {by_hand:,} parameters, more than max_parameters={by_hand - 1:,}"):
+        make(max_parameters=by_hand - 1)
+
+
+def test_the_paper_s_zinc_model_fits_its_budget() -> None:
+    config = {
+        "out_channels": 1,
+        "node_encoder": "zinc",
+        "edge_encoder": "zinc",
+        "backbone": "gine",
+        "hidden_channels": 64,
+        "num_layers": 6,
+        "trajectories": "dss",
+        "encodings": [
+            {"name": "rfp", "operators": ["normalized_laplacian", "normalized_adjacency"], "num_trajectories": 4}
+        ],
+        "max_parameters": 500_000,
+    }
+    assert 100_000 < RFPModel(config).num_parameters <= 500_000
+
+
+def test_training_draws_change_and_evaluation_does_not() -> None:
+    model = make()
+    batch = Batch.from_data_list(graphs())
+    model.train()
+    assert not torch.allclose(model(batch), model(batch), atol=1e-4)
+    model.eval()
+    assert torch.equal(model(batch), model(batch))
+
+
+def test_state_restores_everything() -> None:
+    model = make(encodings=[SMALL_RFP, {"name": "eigenvectors", "num_eigenvectors": 2}]).train()
+    batch = Batch.from_data_list(graphs())
+    model(batch)
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    restored = make(encodings=[SMALL_RFP, {"name": "eigenvectors", "num_eigenvectors": 2}]).train()
+    restored.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(restored(batch), model(batch))
+    assert torch.equal(restored.eval()(batch), model.eval()(batch))
+
+
+def test_a_graph_kept_between_calls_gives_the_same() -> None:
+    model = make().eval()
+    batch = Batch.from_data_list(graphs())
+    kept = read_graph(batch)
+    assert torch.equal(model(batch, graph=kept), model(batch))
+    assert torch.equal(model(batch, graph=kept), model(batch))
+
+
+def test_survives_compilation() -> None:
+    model = make(trajectories="dss", norm="layer").eval()
+    batch = Batch.from_data_list(graphs())
+    compiled = torch.compile(model, backend="eager")
+    assert torch.allclose(compiled(batch), model(batch), atol=1e-5)
+
+
+def test_it_learns_to_tell_a_long_ring_from_two_short_ones() -> None:
+    """A GIN without encodings cannot: both graphs look alike to message passing."""
+    one, two = from_networkx(nx.cycle_graph(6)), from_networkx(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)))
+    batch = Batch.from_data_list([one, two])
+    y = torch.tensor([0, 1])
+    encodings = [{"name": "rfp", "num_channels": 4, "num_steps": 4, "num_trajectories": 8}]
+    values = {
+        "in_channels": 0,
+        "hidden_channels": 16,
+        "trajectories": "dss",
+        "dss_aggregation": "mean",
+        "norm": "layer",
+    }
+    model = make(encodings=encodings, **values).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(60):
+        loss = torch.nn.functional.cross_entropy(model(batch), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert model.eval()(batch).argmax(1).tolist() == [0, 1]
+    blind = make(encodings=[], in_channels=1).eval()
+    batch.x = torch.ones(12, 1)
+    out = blind(batch)
+    assert torch.allclose(out[0], out[1], atol=1e-5)
+
+
+def test_missing_inputs() -> None:
+    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    with pytest.raises(ArgumentError, match=r"x must have shape \[n, in_channels=2\], got none"):
+        make()(data)
+    with pytest.raises(ArgumentError, match="the graph has no x"):
+        make(in_channels=0, encodings=[{"name": "sgc"}, SMALL_RFP])(data)
+    assert isinstance(make().config, ModelConfig)
