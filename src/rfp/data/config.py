@@ -1,0 +1,109 @@
+"""Which data, and what is done to it on loading: plain values, as in a config file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rfp.data.metrics import METRICS
+from rfp.data.tasks import KINDS, LEVELS, PARTS
+from rfp.errors import ArgumentError, unknown_choice
+
+SELF_LOOPS = ("keep", "remove")
+# Keys that say what the data is to a data set that does not know it itself.
+_OWN_ONLY = ("level", "kind", "metric", "random_split")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """A data set by name, from a file or folder, or of a PyG class; and how it is prepared.
+
+    Args:
+        name: A key of :data:`rfp.data.DATASETS`.
+        path: A ``.pt`` file of PyG graphs, or a folder of CSV or Parquet files.
+        dataset_class: Import path of a PyG data set class (``class`` in :meth:`from_dict`), such as
+            ``torch_geometric.datasets.TUDataset``.
+        args: Arguments of the class.
+        parts: For classes that load one part at a time: further arguments for ``train``, ``val`` and ``test``.
+        level: ``"node"`` or ``"graph"``, where own data does not tell.
+        kind: ``"classification"``, ``"binary"`` or ``"regression"``, where own data does not tell.
+        metric: A key of :data:`rfp.data.metrics.METRICS`; by default the usual one for the kind. Own data only.
+        target: One of several targets, by name.
+        undirected: Both directions of every edge, as symmetric operators assume; ``False`` keeps edges as loaded.
+        self_loops: ``"keep"`` them as loaded, or ``"remove"``.
+        normalize_features: Divide each row of ``x`` by its sum.
+        random_split: Fractions of train, val and test for own data without a split.
+        num_splits: How many random splits.
+        split_seed: Seed of the random splits.
+
+    Example:
+        >>> DataConfig.from_dict({"name": "texas", "undirected": False}).undirected
+        False
+        >>> DataConfig.from_dict({"name": "texas", "undirectd": False})
+        Traceback (most recent call last):
+        ...
+        rfp.errors.ArgumentError: a key of the data config must be one of 'name', 'path', 'class', 'args', 'parts', \
+'level', 'kind', 'metric', 'target', 'undirected', 'self_loops', 'normalize_features', 'random_split', 'num_splits', \
+'split_seed', got 'undirectd'
+    """
+
+    name: str | None = None
+    path: str | None = None
+    dataset_class: str | None = None
+    args: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    level: str | None = None
+    kind: str | None = None
+    metric: str | None = None
+    target: str | None = None
+    undirected: bool = True
+    self_loops: str = "keep"
+    normalize_features: bool = False
+    random_split: tuple[float, float, float] | None = None
+    num_splits: int = 1
+    split_seed: int = 0
+
+    def __post_init__(self) -> None:
+        given = [key for key in ("name", "path", "dataset_class") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ArgumentError(f"give exactly one of name, path and class, got {', '.join(given) or 'none of them'}")
+        if self.dataset_class is None and (self.args or self.parts):
+            raise ArgumentError(f"args and parts belong to class, not to {given[0]}")
+        choices = {"level": LEVELS, "kind": KINDS, "metric": METRICS}
+        for key, known in choices.items():
+            if getattr(self, key) is not None and getattr(self, key) not in known:
+                raise unknown_choice(key, getattr(self, key), known)
+        if self.self_loops not in SELF_LOOPS:
+            raise unknown_choice("self_loops", self.self_loops, SELF_LOOPS)
+        if self.parts and set(self.parts) != set(PARTS):
+            raise ArgumentError(f"parts needs the keys {', '.join(PARTS)}, got {', '.join(self.parts)}")
+        if self.random_split is not None:
+            object.__setattr__(self, "random_split", tuple(self.random_split))  # a list in a config file
+        self._check_named()
+
+    def _check_named(self) -> None:
+        foreign = [key for key in _OWN_ONLY if getattr(self, key) is not None]
+        if self.name is not None and foreign:
+            raise ArgumentError(f"{foreign[0]} is fixed for {self.name!r}; it is for data of your own (path or class)")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> DataConfig:
+        """A config from plain values, such as a parsed YAML file; unknown keys are errors."""
+        known = {_key(f.name): f.name for f in fields(cls)}
+        for key in values:
+            if key not in known:
+                raise unknown_choice("a key of the data config", key, known)
+        return cls(**{known[key]: value for key, value in values.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that :meth:`from_dict` reads back, for result files; what is not set is left out."""
+        values = {_key(f.name): getattr(self, f.name) for f in fields(self)}
+        values["random_split"] = None if self.random_split is None else list(self.random_split)
+        values["args"] = dict(self.args)
+        values["parts"] = {part: dict(arguments) for part, arguments in self.parts.items()}
+        return {key: value for key, value in values.items() if value is not None and value != {}}
+
+
+def _key(name: str) -> str:
+    return "class" if name == "dataset_class" else name

@@ -1,0 +1,157 @@
+"""A data set in memory: graphs, labels, splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from rfp.data.collection import GraphCollection
+from rfp.data.tasks import PARTS, Task
+from rfp.errors import ArgumentError, unknown_choice
+
+
+@dataclass(frozen=True)
+class LoadedTask:
+    """A task with its data.
+
+    Args:
+        task: What is predicted and how it is scored.
+        graphs: All graphs; for most node tasks there is one.
+        y: Labels, a row for each node or graph (see :class:`~rfp.data.tasks.Task` for shape and type).
+        masks: ``train``, ``val`` and ``test``: ``[rows, num_splits]`` bool. They need not cover all rows.
+        source: Where the data came from.
+        raw_y: Labels before division by ``y_scale``, where there is one.
+        y_scale: ``[targets]``: what ``raw_y`` was divided by.
+        notes: What a report on results with this data must say.
+    """
+
+    task: Task
+    graphs: GraphCollection
+    y: Tensor
+    masks: Mapping[str, Tensor]
+    source: str
+    raw_y: Tensor | None = None
+    y_scale: Tensor | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        expected = self.graphs.num_nodes if self.task.level == "node" else self.graphs.num_graphs
+        for name, value in (("y", self.y), *((f"the mask {part!r}", self.masks[part]) for part in PARTS)):
+            if len(value) != expected:
+                raise ArgumentError(
+                    f"{self.source}: {name} must have a row for each {self.task.level} ({expected}), "
+                    f"got shape {list(value.shape)}"
+                )
+
+    @property
+    def num_rows(self) -> int:
+        """Nodes or graphs, whichever carry the labels."""
+        return len(self.y)
+
+    @property
+    def num_splits(self) -> int:
+        return self.masks["train"].size(1)
+
+    def rows(self, part: str, split: int = 0) -> Tensor:
+        """Numbers of the nodes or graphs in a part of a split, ascending.
+
+        Args:
+            part: ``"train"``, ``"val"`` or ``"test"``.
+            split: 0 to ``num_splits - 1``.
+        """
+        if part not in PARTS:
+            raise unknown_choice("part", part, PARTS)
+        if not 0 <= split < self.num_splits:
+            last = f"0 to {self.num_splits - 1}" if self.num_splits > 1 else "0, the only one"
+            raise ArgumentError(f"split {split} of {self.task.name!r} does not exist; expected {last}")
+        return self.masks[part][:, split].nonzero().squeeze(1)
+
+    def batch(self, graphs: Tensor) -> Data:
+        """The graphs with these numbers as one PyG batch with their labels ``y``, put together on the device.
+
+        Args:
+            graphs: ``[b]`` int64, best on the host (see :meth:`GraphCollection.take`).
+        """
+        if self.task.level == "node":
+            return self.graphs.with_nodes(y=self.y).take(graphs)
+        data = self.graphs.take(graphs)
+        data.y = self.y[graphs.to(self.y.device, non_blocking=True)]
+        return data
+
+    def data(self, graph: int = 0) -> Data:
+        """One graph as a PyG ``Data`` with ``y`` and, for node tasks, the masks (``[n]`` if there is one split)."""
+        data = self.graphs.data(graph)
+        if self.task.level == "graph":
+            data.y = self.y[graph : graph + 1]
+            return data
+        nodes = slice(int(self.graphs.ptr[graph]), int(self.graphs.ptr[graph + 1]))
+        data.y = self.y[nodes]
+        for part, mask in self.masks.items():
+            data[f"{part}_mask"] = mask[nodes] if self.num_splits > 1 else mask[nodes, 0]
+        return data
+
+    def data_list(self, part: str | None = None, split: int = 0) -> list[Data]:
+        """The graphs of a part (for graph tasks), or all, as PyG ``Data``."""
+        if part is None:
+            return [self.data(g) for g in range(self.graphs.num_graphs)]
+        if self.task.level == "node":
+            raise ArgumentError("part chooses among graphs; in a node task use the masks, or rows(part)")
+        return [self.data(g) for g in self.rows(part, split).tolist()]
+
+    def to(self, device: torch.device | str) -> LoadedTask:
+        """The same data on another device."""
+        return replace(
+            self,
+            graphs=self.graphs.to(device),
+            y=self.y.to(device),
+            masks={part: mask.to(device) for part, mask in self.masks.items()},
+            raw_y=None if self.raw_y is None else self.raw_y.to(device),
+            y_scale=None if self.y_scale is None else self.y_scale.to(device),
+        )
+
+    def only_target(self, target: str) -> LoadedTask:
+        """The same data with one of several targets, by name (or position, as text)."""
+        names = self.task.names or tuple(map(str, range(self.task.num_outputs)))
+        if self.task.kind == "classification" or self.task.num_outputs == 1:
+            raise ArgumentError(f"target={target!r}: {self.task.name!r} has one target only; leave it out")
+        if target not in names:
+            raise unknown_choice("target", target, names)
+        column = slice(names.index(target), names.index(target) + 1)
+        return replace(
+            self,
+            task=replace(self.task, num_outputs=1, names=(target,)),
+            y=self.y[:, column],
+            raw_y=None if self.raw_y is None else self.raw_y[:, column],
+            y_scale=None if self.y_scale is None else self.y_scale[column],
+        )
+
+    def summary(self) -> str:
+        """One line: size, task and split.
+
+        Example:
+            >>> from rfp.data import load
+            >>> load("counting-generated").summary()
+            'counting-generated: graph regression (mae), 4 outputs, 5000 graphs, 93495 nodes, 311560 edges, \
+1 feature, split 1500/1000/2500'
+        """
+        task, graphs = self.task, self.graphs
+        width = 0 if graphs.x is None else graphs.x[0].numel()
+        sizes = "/".join(str(int(self.masks[part][:, 0].sum())) for part in PARTS)
+        parts = [
+            f"{task.name}: {task.level} {task.kind} ({task.metric})",
+            _count(task.num_outputs, *(("class", "classes") if task.kind == "classification" else ("output", "outputs"))),
+            _count(graphs.num_graphs, "graph"),
+            _count(graphs.num_nodes, "node"),
+            _count(graphs.num_edges, "edge"),
+            _count(width, "feature"),
+            f"split {sizes}" if self.num_splits == 1 else f"{self.num_splits} splits, the first {sizes}",
+        ]
+        return ", ".join(parts)
+
+
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,142 @@
+r"""Scores of predictions: accuracy, ROC-AUC, average precision, mean absolute error.
+
+All take predictions and labels of the same rows and give a Python float; they run on the device the tensors are on.
+For several yes/no targets, a score is the mean over the targets that have both answers among their known labels, as in
+OGB; a label of NaN is unknown and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rfp.errors import ArgumentError
+
+
+def accuracy(prediction: Tensor, label: Tensor) -> float:
+    """Fraction of right answers.
+
+    Args:
+        prediction: ``[rows, classes]`` scores, or ``[rows, targets]`` scores of yes (positive means yes).
+        label: ``[rows]`` int64, or ``[rows, targets]`` of 0, 1 and NaN.
+
+    Example:
+        >>> accuracy(torch.tensor([[2.0, 1.0], [0.0, 3.0], [5.0, 1.0]]), torch.tensor([0, 1, 1]))
+        0.6666666666666666
+    """
+    _check_rows(prediction, label)
+    if not label.is_floating_point():
+        if label.dim() != 1 or prediction.dim() != 2:
+            raise ArgumentError(
+                f"expected predictions [rows, classes] and labels [rows], got {list(prediction.shape)} and "
+                f"{list(label.shape)}"
+            )
+        return (prediction.argmax(dim=1) == label).double().mean().item()
+    known = ~label.isnan()
+    return ((prediction > 0) == (label > 0.5))[known].double().mean().item()
+
+
+def roc_auc(prediction: Tensor, label: Tensor) -> float:
+    r"""Probability that a random yes scores above a random no, ties counting half (Mann-Whitney).
+
+    .. math:: \frac{\sum_{i: y_i = 1} \mathrm{rank}_i - n_1 (n_1 + 1) / 2}{n_1 n_0}
+
+    Args:
+        prediction: ``[rows, targets]`` scores of any scale.
+        label: ``[rows, targets]`` of 0, 1 and NaN.
+
+    Costs :math:`O(n \log n)` for each target.
+
+    Example:
+        >>> roc_auc(torch.tensor([[0.1], [0.4], [0.35], [0.8]]), torch.tensor([[0.0], [0.0], [1.0], [1.0]]))
+        0.75
+    """
+    return _mean_over_targets(_one_roc_auc, prediction, label)
+
+
+def average_precision(prediction: Tensor, label: Tensor) -> float:
+    r"""Area under the precision-recall curve as a sum of steps, :math:`\sum_t (R_t - R_{t-1}) P_t`, ties taken together.
+
+    Args:
+        prediction: ``[rows, targets]`` scores of any scale.
+        label: ``[rows, targets]`` of 0, 1 and NaN.
+
+    Costs :math:`O(n \log n)` for each target.
+
+    Example:
+        >>> score = average_precision(torch.tensor([[0.1], [0.4], [0.35], [0.8]]), torch.tensor([[0.], [0.], [1.], [1.]]))
+        >>> round(score, 4)  # 1/2 · 1 + 1/2 · 2/3
+        0.8333
+    """
+    return _mean_over_targets(_one_average_precision, prediction, label)
+
+
+def mae(prediction: Tensor, label: Tensor) -> float:
+    """Mean absolute error over rows and targets.
+
+    Example:
+        >>> mae(torch.tensor([[1.0], [2.0]]), torch.tensor([[1.5], [0.0]]))
+        1.25
+    """
+    _check_rows(prediction, label)
+    return (prediction.double() - label.double()).abs().mean().item()
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score, the kinds of task it is for, and in which direction it is better."""
+
+    function: Callable[[Tensor, Tensor], float]
+    kinds: tuple[str, ...]
+    higher_is_better: bool
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric(accuracy, ("classification", "binary"), True),
+    "roc_auc": Metric(roc_auc, ("binary",), True),
+    "average_precision": Metric(average_precision, ("binary",), True),
+    "mae": Metric(mae, ("regression",), False),
+}
+
+
+def _check_rows(prediction: Tensor, label: Tensor) -> None:
+    same_shape = not label.is_floating_point() or prediction.shape == label.shape
+    if len(prediction) != len(label) or not len(label) or not same_shape:
+        raise ArgumentError(
+            f"predictions and labels must be of the same rows (at least one) and targets, got shapes "
+            f"{list(prediction.shape)} and {list(label.shape)}"
+        )
+
+
+def _mean_over_targets(one: Callable[[Tensor, Tensor], Tensor], prediction: Tensor, label: Tensor) -> float:
+    if prediction.shape != label.shape or label.dim() != 2:
+        raise ArgumentError(
+            f"expected predictions and labels [rows, targets], got {list(prediction.shape)} and {list(label.shape)}"
+        )
+    scores = []
+    for score, answer in zip(prediction.T, label.T, strict=True):
+        known = ~answer.isnan()
+        yes = answer[known] > 0.5
+        if bool(yes.any()) and not bool(yes.all()):
+            scores.append(one(score[known].double(), yes))
+    if not scores:
+        raise ArgumentError("the score needs a target with both answers (0 and 1) among its labels; none has")
+    return torch.stack(scores).mean().item()
+
+
+def _one_roc_auc(score: Tensor, yes: Tensor) -> Tensor:
+    _, group, size = score.unique(return_inverse=True, return_counts=True)  # ascending
+    last = size.cumsum(0).double()
+    rank = last - (size - 1) / 2  # the mean rank of those that tie
+    positive = yes.sum().double()
+    return (rank[group][yes].sum() - positive * (positive + 1) / 2) / (positive * (len(yes) - positive))
+
+
+def _one_average_precision(score: Tensor, yes: Tensor) -> Tensor:
+    _, group, size = (-score).unique(return_inverse=True, return_counts=True)  # best first
+    hits = torch.zeros(len(size), dtype=torch.double, device=score.device).index_add_(0, group, yes.double())
+    precision = hits.cumsum(0) / size.cumsum(0)
+    return (hits * precision).sum() / yes.sum()

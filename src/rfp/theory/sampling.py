@@ -1,0 +1,161 @@
+"""What a Monte-Carlo estimate is asked for, when it stops, and what it returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import scipy.special
+import torch
+from torch import Tensor
+
+from rfp.errors import ArgumentError, NumericalError
+from rfp.features import Distribution
+
+# Samples between two looks at the interval, and the fewest an estimate may stop at: below that Student's interval is
+# wide and its own width too uncertain to stop on.
+ROUND = 32
+# Channels drawn for one trajectory: a word of the hash serves two channels, and the word of a node serves them all, so
+# eight channels of one trajectory cost a third of eight trajectories of one channel (benchmarks/count.py).
+CHANNELS = 8
+# Samples drawn when nothing is said, without and with an interval to reach.
+DEFAULT_SAMPLES = 256
+DEFAULT_LIMIT = 16_384
+# Bytes of one state of a block of samples when block_size is not given; about four states are held at once.
+BLOCK_BYTES = 1 << 27
+
+
+@dataclass(frozen=True)
+class SampleEstimate:
+    """The mean of independent samples, with its uncertainty.
+
+    Args:
+        value: The estimate. It is unbiased, so an estimated count is no integer and may be negative.
+        standard_error: Sample deviation over the square root of the number of samples.
+        interval: Student's confidence interval around ``value``.
+        confidence: Its nominal coverage.
+        num_samples: M, how many were drawn.
+        reached: Whether the interval asked for by ``epsilon`` was reached; ``True`` if none was asked for.
+        per_node: Estimate for each node, ``[n]`` float64, if asked for.
+        per_node_standard_error: ``[n]`` float64.
+    """
+
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    confidence: float
+    num_samples: int
+    reached: bool
+    per_node: Tensor | None = None
+    per_node_standard_error: Tensor | None = None
+
+    @property
+    def half_width(self) -> float:
+        return (self.interval[1] - self.interval[0]) / 2
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the width of the interval over the value: the quantity ``epsilon`` bounds. Infinite at value 0."""
+        if self.half_width == 0:
+            return 0.0
+        return self.half_width / abs(self.value) if self.value else math.inf
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How many samples, from what, until when; the fields are the keyword arguments of :func:`rfp.theory.trace`."""
+
+    num_samples: int | None = None
+    epsilon: float | None = None
+    confidence: float = 0.95
+    distribution: Distribution = "rademacher"
+    seed: int = 0
+    deflation: int = 0
+    per_node: bool = False
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_samples is not None and self.num_samples < 2:
+            raise ArgumentError(f"num_samples must be at least 2 (one sample has no deviation), got {self.num_samples}")
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise ArgumentError(
+                f"epsilon must be above 0, got {self.epsilon}; it is the relative half-width of the interval, e.g. 0.05"
+            )
+        if not 0 < self.confidence < 1:
+            raise ArgumentError(f"confidence must be between 0 and 1, got {self.confidence}; e.g. 0.95")
+        if self.distribution not in ("rademacher", "normal"):
+            raise ArgumentError(
+                f'distribution must be "rademacher" or "normal" (mean 0, variance 1), got {self.distribution!r}'
+            )
+        if self.deflation < 0:
+            raise ArgumentError(
+                f"deflation must be at least 0 directions (0 is plain Hutchinson), got {self.deflation}"
+            )
+        if self.block_size is not None and self.block_size < 1:
+            raise ArgumentError(f"block_size must be at least 1 sample, got {self.block_size}")
+
+    @property
+    def limit(self) -> int:
+        """The most samples that may be drawn."""
+        if self.num_samples is not None:
+            return self.num_samples
+        return DEFAULT_SAMPLES if self.epsilon is None else DEFAULT_LIMIT
+
+    def trajectories_at_once(self, num_nodes: int) -> int:
+        """How many trajectories of :data:`CHANNELS` samples one product serves."""
+        samples = self.block_size or BLOCK_BYTES // (8 * max(num_nodes, 1))
+        return min(max(1, samples // CHANNELS), ROUND // CHANNELS)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """What is counted: ``scale * trace + offset``, and per node ``node_scale * diagonal + node_offset``."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+    node_scale: float = 1.0
+    node_offset: Tensor | None = None  # [n]
+
+
+class Moments:
+    """Sums of the samples and, if asked for, of each node's terms."""
+
+    def __init__(self) -> None:
+        self.samples: list[Tensor] = []
+        self.count = 0
+        self.node_sum: Tensor | float = 0.0
+        self.node_square_sum: Tensor | float = 0.0
+
+    def add(self, terms: Tensor, per_node: bool) -> None:  # terms: [n, m], one column a sample
+        self.samples.append(terms.sum(dim=0).cpu())
+        self.count += terms.size(1)
+        if per_node:
+            self.node_sum = self.node_sum + terms.sum(dim=1)
+            self.node_square_sum = self.node_square_sum + terms.square().sum(dim=1)
+
+    def estimate(
+        self, sampling: Sampling, target: Affine, known: float, known_diagonal: Tensor | None
+    ) -> SampleEstimate:
+        """The affine target of (known part + mean of the samples)."""
+        samples = torch.cat(self.samples)
+        if not bool(torch.isfinite(samples).all()):
+            raise NumericalError(
+                "the trace exceeds the range of float64; use a smaller power or a normalised operator "
+                "(normalized_adjacency has eigenvalues in [-1, 1])"
+            )
+        value = target.scale * (known + float(samples.mean())) + target.offset
+        error = abs(target.scale) * float(samples.std()) / math.sqrt(self.count) if self.count > 1 else math.inf
+        quantile = float(scipy.special.stdtrit(max(self.count - 1, 1), (1 + sampling.confidence) / 2))
+        half = quantile * error
+        reached = sampling.epsilon is None or bool(half <= sampling.epsilon * abs(value))
+        interval = (value - half, value + half)
+        nodes = self._nodes(target, known_diagonal) if sampling.per_node else (None, None)
+        return SampleEstimate(value, error, interval, sampling.confidence, self.count, reached, *nodes)
+
+    def _nodes(self, target: Affine, known_diagonal: Tensor | None) -> tuple[Tensor, Tensor]:
+        mean = torch.as_tensor(self.node_sum / self.count)
+        variance = (torch.as_tensor(self.node_square_sum) / self.count - mean.square()).clamp_min_(0)
+        error = abs(target.node_scale) * (variance / max(self.count - 1, 1)).sqrt()
+        diagonal = mean if known_diagonal is None else mean + known_diagonal
+        value = target.node_scale * diagonal
+        return value if target.node_offset is None else value + target.node_offset, error
