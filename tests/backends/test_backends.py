@@ -82,7 +82,10 @@ def test_choice_and_its_reason() -> None:
         assert choose(problem()) == ("compiled", f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU")
     assert choose(problem(normalization="inverse_gram"))[0] == "sparse"
     large = as_graph(nx.path_graph(COMPILED_MAX_NODES + 1))
-    assert choose(problem(large)) == ("sparse", f"a graph of {COMPILED_MAX_NODES + 1} nodes, more than {COMPILED_MAX_NODES}")
+    assert choose(problem(large)) == (
+        "sparse",
+        f"a graph of {COMPILED_MAX_NODES + 1} nodes, more than {COMPILED_MAX_NODES}",
+    )
     dense = problem(operators=(DenseOperator(torch.eye(34)),))
     assert choose(dense) == ("sparse", "an operator is not a sparse matrix")
     assert choose(problem(), "reference") == ("reference", "requested")

@@ -51,9 +51,7 @@ def test_orthonormal_at_any_condition(shape: tuple[int, int], condition: float, 
 def test_equals_the_reference_at_full_rank(condition: float, dtype: torch.dtype, tolerance: float) -> None:
     a = conditioned(80, 8, condition, seed=3, dtype=dtype)
     ptr = torch.tensor([0, 80])
-    torch.testing.assert_close(
-        Orthonormalizer(ptr, 8)(a, Counter()), qr(a, ptr, Counter()), atol=tolerance, rtol=0
-    )
+    torch.testing.assert_close(Orthonormalizer(ptr, 8)(a, Counter()), qr(a, ptr, Counter()), atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,5 +1,6 @@
 """Per-graph products against a loop over the graphs."""
 
+import pytest
 import torch
 
 from rfp.backends.segments import Segments
@@ -10,7 +11,7 @@ def test_gram_and_apply_equal_a_loop_over_graphs() -> None:
     sizes = [3, 0, 7, 1, 40, 2]
     ptr = torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()])
     a = torch.randn(int(ptr[-1]), 2, 4, generator=generator).transpose(0, 1)
-    weight = torch.randn(len(sizes), 2, 4, 4, generator=generator, dtype=torch.float64)
+    weight = torch.randn(len(sizes), 2, 4, 4, generator=generator, dtype=torch.float64).triu()
     segments = Segments(ptr, 8)
     gram, product = segments.gram(a), segments.apply(a, weight)
     for g in range(len(sizes)):
@@ -19,6 +20,18 @@ def test_gram_and_apply_equal_a_loop_over_graphs() -> None:
         expected = (rows @ weight[g]).float()
         torch.testing.assert_close(product[:, ptr[g] : ptr[g + 1]], expected)
     assert product.transpose(0, 1).is_contiguous()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_one_graph(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:
+        monkeypatch.setattr("rfp.backends.compiled_available", lambda: False)
+    generator = torch.Generator().manual_seed(1)
+    a = torch.randn(40_000, 2, 5, generator=generator).transpose(0, 1)
+    weight = torch.randn(1, 2, 5, 5, generator=generator, dtype=torch.float64).triu()
+    segments = Segments(torch.tensor([0, 40_000]), 10)
+    torch.testing.assert_close(segments.gram(a)[0], a.double().mT @ a.double())
+    torch.testing.assert_close(segments.apply(a, weight), (a.double() @ weight[0]).float())
 
 
 def test_many_chunks() -> None:

@@ -4,6 +4,8 @@
 ``reference``    plain PyTorch, any operator, any device, autograd
 ``sparse``       CSR product and Gram-matrix QR: one large graph, or any batch
 ``compiled``     many small graphs on a CPU: the whole trajectory of a graph in cache (Numba)
+``fused``        many small graphs on a GPU: the whole trajectory of a graph in registers (Triton)
+``cuda_sparse``  one large graph on a GPU: product and Gram matrix in one pass, no host in the loop (Triton)
 ===============  ================================================================================
 """
 
@@ -12,15 +14,20 @@ from __future__ import annotations
 from functools import cache
 from importlib.util import find_spec
 
+import torch
+
 from rfp.backends.problem import Problem
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.operators import MatrixOperator
 
-BACKENDS = ("reference", "sparse", "compiled")
+BACKENDS = ("reference", "sparse", "compiled", "fused", "cuda_sparse")
 
 # The largest graph whose states the compiled backend keeps in cache, and its widest k (benchmarks/).
 COMPILED_MAX_NODES = 512
 COMPILED_MAX_CHANNELS = 128
+# The same for the fused backend on a GPU; larger graphs of a batch take the sparse path beside it.
+FUSED_MAX_NODES = 128
+FUSED_MAX_CHANNELS = 64
 
 
 @cache
@@ -33,20 +40,35 @@ def compiled_available() -> bool:
     return find_spec("numba") is not None and hasattr(compiled, "small_graphs") and hasattr(compiled, "spmm")
 
 
+@cache
+def triton_available() -> bool:
+    """Whether Triton is installed; PyTorch brings it where it has CUDA."""
+    return find_spec("triton") is not None
+
+
 def choose(problem: Problem, requested: str = "auto") -> tuple[str, str]:
     """The backend to run and the reason, as ``Trajectory.report`` states it."""
     if requested != "auto" and requested not in BACKENDS:
         raise unknown_choice("backend", requested, ("auto", *BACKENDS))
-    obstacle = _compiled_obstacle(problem)
-    if requested == "compiled" and obstacle:
-        raise ArgumentError(f'backend="compiled" cannot run here: {obstacle}; use backend="auto"')
+    if requested in _OBSTACLES and (obstacle := _OBSTACLES[requested](problem)):
+        raise ArgumentError(f'backend="{requested}" cannot run here: {obstacle}; use backend="auto"')
     if requested != "auto":
         return requested, "requested"
     if any(operator.differentiable for operator in problem.operators):
-        return "reference", "a learned operator is differentiated through"
-    if not obstacle:
-        return "compiled", f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU"
-    return "sparse", obstacle
+        return "sparse", "a learned operator is differentiated through"
+    if problem.features.device.type == "cuda":
+        return _choose_on_gpu(problem)
+    if obstacle := _compiled_obstacle(problem):
+        return "sparse", obstacle
+    return "compiled", f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU"
+
+
+def _choose_on_gpu(problem: Problem) -> tuple[str, str]:
+    if not _fused_obstacle(problem):
+        return "fused", f"graphs of at most {FUSED_MAX_NODES} nodes on a GPU"
+    if obstacle := _cuda_sparse_obstacle(problem):
+        return "sparse", obstacle
+    return "cuda_sparse", "one graph on a GPU"
 
 
 def _compiled_obstacle(problem: Problem) -> str:
@@ -63,3 +85,35 @@ def _compiled_obstacle(problem: Problem) -> str:
     if largest > COMPILED_MAX_NODES:
         return f"a graph of {largest} nodes, more than {COMPILED_MAX_NODES}"
     return "" if compiled_available() else "Numba is not installed"
+
+
+def _kernel_obstacle(problem: Problem) -> str:
+    """Why neither of the Triton kernels can run this problem; empty if they can."""
+    if problem.features.device.type != "cuda":
+        return "the states are not on a GPU"
+    if problem.features.dtype != torch.float32:
+        return f"states in {problem.features.dtype}"
+    if not all(isinstance(operator, MatrixOperator) for operator in problem.operators):
+        return "an operator is not a sparse matrix"
+    if problem.normalization not in ("none", "l2", "qr"):
+        return f"normalization {problem.normalization!r}"
+    if problem.features.size(2) > FUSED_MAX_CHANNELS:
+        return f"more than {FUSED_MAX_CHANNELS} channels"
+    return "" if triton_available() else "Triton is not installed"
+
+
+def _fused_obstacle(problem: Problem) -> str:
+    """Why the fused backend cannot run this problem; empty if it can."""
+    one_graph = len(problem.ptr) == 2
+    smallest = problem.features.size(1) if one_graph else int(problem.ptr.diff().min()) if len(problem.ptr) > 1 else 0
+    if smallest > FUSED_MAX_NODES:
+        return f"every graph has more than {FUSED_MAX_NODES} nodes"
+    return _kernel_obstacle(problem)
+
+
+def _cuda_sparse_obstacle(problem: Problem) -> str:
+    """Why the backend for one large graph on a GPU cannot run this problem; empty if it can."""
+    return "several graphs" if len(problem.ptr) != 2 else _kernel_obstacle(problem)
+
+
+_OBSTACLES = {"compiled": _compiled_obstacle, "fused": _fused_obstacle, "cuda_sparse": _cuda_sparse_obstacle}

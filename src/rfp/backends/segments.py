@@ -53,30 +53,54 @@ class Segments:
 
     def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64
         r""":math:`a^\top a` of each graph and trajectory, summed in float64. O(n k² B)."""
+        if self.num_graphs == 1 and self._compiled(a):
+            from rfp.backends import compiled
+
+            return compiled.gram(a.transpose(0, 1))[None]
+        return self.inner(a, a)
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:  # [B, n, k] twice -> [G, B, k, k] float64
+        r""":math:`a^\top b` of each graph and trajectory, summed in float64. O(n k² B)."""
         num_trajectories, n, k = a.shape
         total = torch.zeros(self.num_graphs, num_trajectories, k, k, dtype=torch.float64, device=a.device)
         if self.num_graphs == 1:
             for start in range(0, n, _ROWS):
-                rows = a[:, start : start + _ROWS].double()
-                total[0].baddbmm_(rows.transpose(1, 2), rows)
+                left = a[:, start : start + _ROWS].double()
+                right = left if b is a else b[:, start : start + _ROWS].double()
+                total[0].baddbmm_(left.transpose(1, 2), right)
             return total
         for chunk in self.chunks:
-            padded = self._pad(a, chunk).double()
-            total[chunk.graphs] = padded.mT @ padded
+            left = self._pad(a, chunk).double()
+            right = left if b is a else self._pad(b, chunk).double()
+            total[chunk.graphs] = left.mT @ right
         return total
 
-    def apply(self, a: Tensor, weight: Tensor) -> Tensor:  # [B, n, k], [G, B, k, k] -> [B, n, k]
-        """``a @ weight`` with the weight of each node's graph; the result is node-first in memory."""
+    def apply(self, a: Tensor, weight: Tensor, upper: bool = True) -> Tensor:  # [B, n, k], [G, B, k, k] -> [B, n, k]
+        """``a @ weight`` with the weight of each node's graph; the result is node-first in memory.
+
+        ``upper`` says that the weights are upper triangular, which halves the work where a kernel is at hand.
+        """
         num_trajectories, n, k = a.shape
         weight = weight.to(a.dtype)
         out = torch.empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
-        if self.num_graphs == 1:
+        if upper and self.num_graphs == 1 and self._compiled(a):
+            from rfp.backends import compiled
+
+            compiled.apply(a.transpose(0, 1), weight[0], out)
+        elif self.num_graphs == 1:
             for b in range(num_trajectories):
                 torch.mm(a[b], weight[0, b], out=out[:, b])
         for chunk in self.chunks:
             product = self._pad(a, chunk) @ weight[chunk.graphs]  # [g, B, width, k]
             out[chunk.rows[chunk.real]] = product.transpose(1, 2)[chunk.real]
         return out.transpose(0, 1)
+
+    @staticmethod
+    def _compiled(a: Tensor) -> bool:
+        """Whether the compiled kernels serve this block: on a CPU they halve both products (triangular work only)."""
+        from rfp.backends import compiled_available
+
+        return a.device.type == "cpu" and a.transpose(0, 1).is_contiguous() and compiled_available()
 
     @staticmethod
     def _pad(a: Tensor, chunk: _Chunk) -> Tensor:  # -> [g, B, width, k]

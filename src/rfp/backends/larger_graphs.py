@@ -1,0 +1,46 @@
+"""The few large graphs of a batch of small ones: cut out, propagated through the sparse path, put back in place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from rfp.backends import sparse
+from rfp.backends.problem import Problem
+from rfp.csr import CSR
+from rfp.normalization import Tally
+from rfp.operators import MatrixOperator
+
+
+def fill_larger_graphs(problem: Problem, above: int, out: Tensor, tally: Tally) -> None:
+    """Compute the graphs of more than ``above`` nodes into their rows of ``out`` ``[n, B, O, P + 1, k]``."""
+    sizes = problem.ptr.diff()
+    large = sizes > above
+    nodes = torch.repeat_interleave(large, sizes).nonzero()[:, 0]
+    ptr = torch.cat([sizes.new_zeros(1), sizes[large].cumsum(0)])
+    operators = cast("tuple[MatrixOperator, ...]", problem.operators)
+    part = replace(
+        problem,
+        operators=tuple(MatrixOperator(rows_and_columns(operator.csr, nodes)) for operator in operators),
+        features=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
+        ptr=ptr,
+    )
+    for o, operator in enumerate(part.operators):
+        for p, a in enumerate(sparse.loop(part, operator, tally)):
+            out[nodes, :, o, p] = a.transpose(0, 1).to(out.dtype)
+
+
+def rows_and_columns(csr: CSR, nodes: Tensor) -> CSR:
+    """The submatrix of ascending ``nodes`` whose rows hold no other columns."""
+    crow = csr.crow.long()
+    counts = crow[nodes + 1] - crow[nodes]
+    stop = counts.cumsum(0)
+    entry = torch.arange(int(stop[-1]) if len(nodes) else 0, device=nodes.device)
+    entry += torch.repeat_interleave(crow[nodes] - (stop - counts), counts)
+    number = torch.empty(csr.num_rows, dtype=csr.col.dtype, device=nodes.device)
+    number[nodes] = torch.arange(len(nodes), dtype=csr.col.dtype, device=nodes.device)
+    new_crow = torch.cat([stop.new_zeros(1), stop]).to(csr.crow.dtype)
+    return CSR(new_crow, number[csr.col[entry].long()], csr.value[entry])

@@ -1,0 +1,138 @@
+# mypy: ignore-errors
+# ruff: noqa: RUF005, SIM102 (in Triton tuples grow by addition, and constant conditions stand alone)
+r"""Triton: the inverse Cholesky factor of 16 x 16 Gram matrices in the registers of one warp, in float64.
+
+For :math:`G = y^\top y = R^\top R` it finds :math:`W = R^{-1}`, so that :math:`q = y W` has orthonormal columns and
+:math:`R_{jj} > 0`: the Q of :func:`rfp.normalization.qr`, with the same rule for dependent columns. Gauss elimination
+of :math:`[G \mid I]` gives :math:`[D L^\top \mid L^{-1}]`, and :math:`W^\top = D^{-1/2} L^{-1}`; :math:`L^{-1}` grows
+where :math:`G` is eliminated, so the matrix is overwritten in place.
+
+A Gram matrix squares the condition number. In float64, of float32 data, the orthogonality error of one pass is about
+:math:`10^{-16} \kappa^2`; the function reports when :math:`\kappa^2` exceeds a limit, and the caller makes a second
+pass.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from rfp.normalization import dependence_tolerance
+
+# The state is float32, whatever the Gram matrix is computed in.
+_TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
+# Above this bound on κ² a second pass is made: one pass would leave an orthogonality error above 10^-6.
+_SECOND_PASS_ABOVE = tl.constexpr(1e9)
+# 896 = 1023 - 127 is the difference of the exponent biases of float64 and float32.
+_BIAS = tl.constexpr(896 << 20)
+_BIAS_TIMES_8 = tl.constexpr(1 << 30)  # -(896 << 23) modulo 2^32
+
+
+@triton.jit
+def upper_word(x):
+    """The upper 32 bits of float64: they order like the number, if it is not negative, and differ from it by 10^-6."""
+    return (x.to(tl.int64, bitcast=True) >> 32).to(tl.int32)
+
+
+@triton.jit
+def _rsqrt_guess(x, live):
+    """:math:`x^{-1/2}` to 20 bits for 2^-100 < x < 2^100, zero where not ``live``.
+
+    The words are moved between the types with integer arithmetic: conversion instructions run at an eighth of its rate.
+    """
+    guess = tl.rsqrt((upper_word(x) * 8 + _BIAS_TIMES_8).to(tl.float32, bitcast=True))
+    word = tl.where(live, (guess.to(tl.int32, bitcast=True) >> 3) + _BIAS, 0)
+    return (word.to(tl.int64) << 32).to(tl.float64, bitcast=True)
+
+
+@triton.jit
+def _reciprocal(x, live):
+    """1 / x, zero where not ``live``: two Newton steps from the guess reach the last bit."""
+    y = _rsqrt_guess(x, live)
+    y = y * y
+    y = y * (2.0 - x * y)
+    return y * (2.0 - x * y)
+
+
+@triton.jit
+def _rsqrt(x, live):
+    y = _rsqrt_guess(x, live)
+    half = 0.5 * x
+    y = y * (1.5 - half * y * y)
+    return y * (1.5 - half * y * y)
+
+
+@triton.jit
+def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
+    r"""Factorise one matrix.
+
+    A lane of the warp holds one column of 8 rows: the even rows lie in the lower half of the warp, the odd rows in the
+    upper half. Row operations then are local to a lane, but for the broadcast of the multipliers along a row.
+
+    Args:
+        gram: ``[16, 16]`` float64.
+        entry_scale: Upper word of the largest squared column norm of the whole state, against which a residual
+            is judged; not read if ``OWN_SCALE``.
+        OWN_SCALE: Take the scale from the diagonal of ``gram``.
+
+    Returns:
+        :math:`W^\top` ``[16, 16]`` float64 with zero rows for dependent columns; 1 if a second pass is needed, else 0; and
+        ``[32]`` counts, whose sum over lanes 0 and 16 is the number of kept columns.
+    """
+    lane = tl.arange(0, 32)
+    half = lane // 16
+    column = lane % 16
+    place = tl.arange(0, 8)[:, None]
+
+    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through all that follows.
+    tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
+    g = ()
+    scales = tl.zeros([32], tl.int32)
+    for i in tl.static_range(8):
+        line = tl.sum(tl.where(place == i, tile, 0.0), axis=0)
+        g = g + (line,)
+        scales = tl.maximum(scales, tl.where(column == 2 * i + half, upper_word(line), 0))
+    scale = tl.max(scales, axis=0) if OWN_SCALE else entry_scale
+
+    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range.
+    root = ((1534 - (scale >> 21)).to(tl.int64) << 52).to(tl.float64, bitcast=True)
+    root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
+    unit = root * root
+    threshold = _TOLERANCE_SQUARED * ((scale.to(tl.int64) << 32).to(tl.float64, bitcast=True) * unit)
+    new = ()
+    for i in tl.static_range(8):
+        new = new + (g[i] * unit,)
+    g = new
+
+    for j in tl.static_range(16):
+        pivot = tl.gather(g[j // 2], tl.full([32], j % 2 * 16 + j, tl.int32), axis=0)
+        pivot_row = tl.gather(g[j // 2], j % 2 * 16 + column, axis=0)
+        inverse = _reciprocal(pivot, pivot > threshold)
+        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot).
+        scaled = tl.where(column == j, inverse + 1.0, inverse * pivot_row)
+        new = ()
+        for i in tl.static_range(8):
+            if 2 * i + 1 <= j:  # rows up to the pivot stay
+                new = new + (g[i],)
+            else:
+                update = g[i] - tl.gather(g[i], half * 16 + j, axis=0) * scaled
+                if 2 * i == j:
+                    update = tl.where(half == 1, update, g[i])
+                new = new + (update,)
+        g = new
+
+    w = tl.zeros([8, 32], tl.float64)
+    squares = tl.zeros([32], tl.float64)
+    kept_rows = tl.zeros([32], tl.int32)
+    for i in tl.static_range(8):
+        row = 2 * i + half
+        pivot = tl.gather(g[i], half * 16 + row, axis=0)
+        kept = pivot > threshold
+        kept_rows += kept.to(tl.int32)
+        line = tl.where(column < row, g[i], tl.where(column == row, 1.0, 0.0)) * _rsqrt(pivot, kept)
+        squares += line * line
+        w = tl.where(place == i, (line * root)[None, :], w)
+    # ||W||² is at most 32 times the largest part a lane holds, ||G|| at most its trace, 16 * 2: κ² is below the product.
+    ill = tl.max((squares * 1024.0 > _SECOND_PASS_ABOVE).to(tl.int32), axis=0)
+    return tl.reshape(w, [16, 16]), ill, kept_rows
