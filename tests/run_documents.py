@@ -1,7 +1,7 @@
 """Run what the documents show: every Python and shell block of README.md and docs/, and every example.
 
-A block runs in a temporary folder in which ``examples/`` is the project's own; the blocks of one document share it, so a
-file written by one can be read by the next. Blocks fenced as ``text`` are output and are not run, nor are shell lines
+A block runs in a temporary folder in which ``examples/`` is the project's own; the blocks of one document share it, so
+a file written by one can be read by the next. Blocks fenced as ``text`` are output and are not run, nor are shell lines
 that set the project up (``pip``, ``git``, ``make``).
 """
 

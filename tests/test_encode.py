@@ -85,7 +85,8 @@ def test_pyg_data_and_batch() -> None:
 def test_operators_of_every_kind_together() -> None:
     graph = as_graph(nx.cycle_graph(6))
     matrix = nx.to_scipy_sparse_array(nx.cycle_graph(6), format="csr")
-    operators = ["adjacency", matrix, torch.from_numpy(matrix.toarray()).float(), lambda a: a.roll(1, 0) + a.roll(-1, 0)]
+    dense = torch.from_numpy(matrix.toarray()).float()
+    operators = ["adjacency", matrix, dense, lambda a: a.roll(1, 0) + a.roll(-1, 0)]
     t = rfp.encode(graph, operators=operators, num_channels=3, num_steps=4)
     for o in range(1, 4):
         torch.testing.assert_close(t.states[..., 3 * o : 3 * o + 3], t.states[..., :3], atol=1e-5, rtol=1e-5)

@@ -10,7 +10,15 @@ from torch_geometric.utils import get_laplacian, to_dense_adj
 
 from rfp.errors import ArgumentError
 from rfp.graph import Graph, as_graph
-from rfp.operators import OPERATORS, DenseOperator, FunctionOperator, MatrixOperator, as_operator, from_matrix, from_name
+from rfp.operators import (
+    OPERATORS,
+    DenseOperator,
+    FunctionOperator,
+    MatrixOperator,
+    as_operator,
+    from_matrix,
+    from_name,
+)
 from tests.contracts.operators import check_operator
 
 
@@ -105,7 +113,6 @@ def test_matrices_of_any_kind(layout: str) -> None:
 
 
 def test_a_callable_and_its_checks() -> None:
-    graph = as_graph(nx.path_graph(4))
     doubled = FunctionOperator(lambda a: 2 * a, 4, symmetric=True)
     check_operator(doubled, 2 * np.eye(4))
     with pytest.raises(ArgumentError, match="keep the shape"):
@@ -120,9 +127,12 @@ def test_dense_gradient_flows_and_sparse_does_not() -> None:
     assert not from_name("adjacency", as_graph(nx.path_graph(3))).differentiable
 
 
-@pytest.mark.parametrize("name", ["laplacian", "Adjacency", "adjacency.t", "adjacency^", "adjacency^0", "adjacency.T.sym"])
+BAD_NAMES = ["laplacian", "Adjacency", "adjacency.t", "adjacency^", "adjacency^0", "adjacency.T.sym"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
 def test_unknown_names_list_the_choices(name: str) -> None:
-    with pytest.raises(ArgumentError, match="normalized_adjacency|at least 1"):
+    with pytest.raises(ArgumentError, match=r"normalized_adjacency|at least 1"):
         from_name(name, as_graph(nx.path_graph(3)))
 
 

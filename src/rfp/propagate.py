@@ -8,20 +8,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 
 import torch
 from torch import Tensor
 
 from rfp.backends import choose, reference, sparse
 from rfp.backends.problem import Problem
+from rfp.backends.tally import DeviceTally
 from rfp.errors import ArgumentError, NumericalError
 from rfp.operators import Operator
 
 NormalizationChoice = str | Callable[[Tensor, Tensor], Tensor]
 # What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
 Record = Callable[[Tensor, Tensor], Tensor]
+Loop = Callable[[Problem, Operator, Counter[str]], Iterator[Tensor]]
 
 _LOOPS = {"reference": reference.loop, "sparse": sparse.loop}
+# Backends that compute the whole trajectory in one call; their modules need Numba or Triton.
+_WHOLE = {
+    "compiled": "rfp.backends.small_graphs",
+    "fused": "rfp.backends.fused",
+    "cuda_sparse": "rfp.backends.cuda_sparse",
+}
 # Ways of orthonormalising that a plain full-rank QR never needs.
 _FALLBACKS = ("cholesky_dropping", "gram_schmidt")
 
@@ -102,6 +111,14 @@ def _problem(
     return Problem(several, features, offsets.to(features.device), num_steps, normalization, normalize_every)
 
 
+def _loop(name: str) -> Loop:
+    """The steps of a backend one at a time; those that compute whole trajectories step as ``sparse`` does."""
+    if name == "cuda_sparse":
+        loop: Loop = import_module(_WHOLE[name]).loop
+        return loop
+    return _LOOPS.get(name, sparse.loop)
+
+
 def states(
     operator: Operator,
     features: Tensor,
@@ -146,7 +163,7 @@ def states(
     problem = _problem(operator, features, ptr, num_steps, normalization, normalize_every)
     name, reason = choose(problem, backend)
     tally = Counter() if tally is None else tally
-    for a in _LOOPS.get(name, sparse.loop)(problem, problem.operators[0], tally):
+    for a in _loop(name)(problem, problem.operators[0], tally):
         if strict:
             Report(name, reason, tally).check_strict()
         yield a if record is None else record(a, problem.ptr)
@@ -178,17 +195,16 @@ def propagate(
     """
     problem = _problem(operators, features, ptr, num_steps, normalization, normalize_every)
     name, reason = choose(problem, backend) if record is None else ("sparse", "a record hook is given")
-    tally: Counter[str] = Counter()
+    tally: Counter[str] = DeviceTally()
     kept_dtype = storage_dtype or features.dtype
     if not kept_dtype.is_floating_point:
         raise ArgumentError(f"storage_dtype must be a floating-point type, got {kept_dtype}")
     b, n, k = problem.features.shape
     shape = (n, b, len(problem.operators), num_steps + 1, k)
     report = Report(name, reason, tally)
-    if name == "compiled":
-        from rfp.backends import small_graphs
-
-        storage = small_graphs.run(problem, kept_dtype, tally, progress)
+    if name in _WHOLE:
+        run = import_module(_WHOLE[name]).run
+        storage = run(problem, kept_dtype, tally, progress)
     elif any(operator.differentiable for operator in problem.operators):
         # Autograd wants the steps as separate tensors, joined once.
         kept = [

@@ -14,7 +14,10 @@ import torch
 import rfp
 from rfp.bench import peers
 from rfp.bench.graphs import ARXIV_EDGES, ARXIV_NODES, molecule_like, power_law, zinc
+from rfp.encode import encode_with
 from rfp.graph import Graph
+from rfp.operators import from_name
+from rfp.settings import Settings
 
 BOTH = ("normalized_adjacency", "normalized_laplacian")
 HAT = BOTH[:1]
@@ -72,10 +75,10 @@ def large(device: str, data_root: Path | None) -> Iterator[Contender]:
     gate(power_law(3000, 20_000).to(device), num_channels=16, num_steps=8)
     graph = power_law(ARXIV_NODES, ARXIV_EDGES)
     here = graph.to(device)
-    settings = {"num_channels": 64, "num_steps": 16, "operators": HAT}
+    settings = Settings(num_channels=64, num_steps=16, operators=HAT)
     result = ARXIV_NODES * 64 * 17 * 4 + here.edge_index.nbytes
     fresh = partial(Graph, here.edge_index, here.num_nodes, check=False)  # nothing cached between repeats
-    yield Contender("rfp", lambda: rfp.encode(fresh(), **settings), result_bytes=result)
+    yield Contender("rfp", lambda: encode_with(settings, fresh()), result_bytes=result)
     yield Contender("plain loop (csr @ x, torch.linalg.qr)", lambda: peers.plain_loop(fresh(), HAT, 64, 16), repeats=3)
     yield _pycleora(graph)
     yield _fastrp(graph)
@@ -109,7 +112,7 @@ def _eigensolvers(graph: Graph) -> Iterator[Contender]:
     import numpy as np
     from scipy.sparse.linalg import eigsh, lobpcg
 
-    matrix = rfp.operators.from_name(HAT[0], graph, torch.float64).csr.to_scipy()  # type: ignore[attr-defined]
+    matrix = from_name(HAT[0], graph, torch.float64).csr.to_scipy()  # type: ignore[attr-defined]
     start = np.random.default_rng(0).standard_normal((graph.num_nodes, 64))
     yield Contender(
         "SciPy lobpcg, 64 vectors, 16 iterations", lambda: lobpcg(matrix, start.copy(), maxiter=16), repeats=1
@@ -126,11 +129,12 @@ def many_small(device: str, data_root: Path | None) -> Iterator[Contender]:
         yield Contender("ZINC itself", None, skip=f"{error}; random graphs of its sizes instead")
     here = graph.to(device)
     gate(molecule_like(300).to(device), num_channels=16, num_steps=16, operators=BOTH)
-    settings = {"num_channels": 16, "num_steps": 16, "operators": BOTH}
+    settings = Settings(num_channels=16, num_steps=16, operators=BOTH)
     result = graph.num_nodes * 16 * 17 * 2 * 4 + graph.edge_index.nbytes
     fresh = partial(Graph, here.edge_index, here.num_nodes, None, here.ptr, check=False)
-    yield Contender("rfp", lambda: rfp.encode(fresh(), **settings), result_bytes=result)
-    yield Contender("padded batches of 128, torch.linalg.qr", lambda: peers.padded_batches(here, BOTH, 16, 16), repeats=2)
+    yield Contender("rfp", lambda: encode_with(settings, fresh()), result_bytes=result)
+    padded = partial(peers.padded_batches, here, BOTH, 16, 16)
+    yield Contender("padded batches of 128, torch.linalg.qr", padded, repeats=2)
     alone = _one_by_one(here)
     few = alone[:1000]
     yield Contender(
@@ -144,8 +148,8 @@ def many_small(device: str, data_root: Path | None) -> Iterator[Contender]:
 def _one_by_one(graph: Graph) -> list[Graph]:
     bounds = graph.offsets.tolist()
     edges = torch.bincount(graph.batch[graph.edge_index[0]], minlength=graph.num_graphs).tolist()
-    pieces = graph.edge_index.split(edges, dim=1)
-    sizes = [high - low for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    pieces = torch.split(graph.edge_index, edges, dim=1)
+    sizes = graph.sizes.tolist()
     return [Graph(e - low, n, check=False) for e, low, n in zip(pieces, bounds, sizes, strict=False)]
 
 

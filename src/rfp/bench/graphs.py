@@ -31,7 +31,7 @@ def power_law(num_nodes: int, num_edges: int, seed: int = 0) -> Graph:
         ends = torch.rand(2, missing + missing // 4 + 16, generator=generator, dtype=torch.float64) * cumulative[-1]
         low, high = torch.searchsorted(cumulative, ends).clamp_max(num_nodes - 1).sort(0).values
         fresh = (low * num_nodes + high)[low != high]
-        keys = torch.cat([keys, fresh]).unique()
+        keys = torch.unique(torch.cat([keys, fresh]))
     keep = torch.randperm(len(keys), generator=generator)[:num_edges]
     low, high = keys[keep] // num_nodes, keys[keep] % num_nodes
     both = torch.cat([low * num_nodes + high, high * num_nodes + low]).sort().values
@@ -53,7 +53,7 @@ def zinc(root: str | Path | None = None) -> Graph:
 
 
 def molecule_like(num_graphs: int, seed: int = 0) -> Graph:
-    """Random graphs of ZINC's sizes (9 to 37 nodes, a tree with about three more edges), for machines without the data."""
+    """Random graphs of ZINC's sizes (9 to 37 nodes, a tree and about three edges more), where the data is missing."""
     generator = torch.Generator().manual_seed(seed)
     graphs = []
     for n in torch.randint(9, 38, (num_graphs,), generator=generator).tolist():

@@ -49,7 +49,8 @@ def run(
                 say(f"  {contender.name}: skipped, {contender.skip}")
                 rows.append(_skipped(name, contender))
                 continue
-            timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=int(contender.repeats > 1))
+            warm_up = int(contender.repeats > 1)  # what takes minutes is run once
+            timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=warm_up)
             ours = timing.seconds if ours is None else ours
             rows.append(_row(name, contender, timing, ours))
             say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.2f}x ours")
