@@ -19,12 +19,12 @@ def ladder(ptr: list[int], columns: int) -> Orthonormalizer:
     return Orthonormalizer(torch.tensor(ptr), columns)
 
 
-@pytest.mark.parametrize("ptr", [[0, 7], [0, 5, 11], [0, 4, 4, 12]])
-@pytest.mark.parametrize("trajectories", [1, 3])
+@pytest.mark.parametrize("ptr", [[0, 7], [0, 4, 9], [0, 3, 3, 7]])
+@pytest.mark.parametrize("trajectories", [1, 2])
 def test_gradcheck_at_full_rank(ptr: list[int], trajectories: int) -> None:
     torch.manual_seed(0)
-    a = torch.randn(trajectories, ptr[-1], 4, dtype=torch.float64, requires_grad=True)
-    one = ladder(ptr, trajectories * 4)
+    a = torch.randn(trajectories, ptr[-1], 3, dtype=torch.float64, requires_grad=True)
+    one = ladder(ptr, trajectories * 3)
     assert torch.autograd.gradcheck(lambda x: orthonormalize(one, x, Counter()), a)
 
 

@@ -98,6 +98,22 @@ def test_large_graph_solvers(solver: str, which: str, monkeypatch: pytest.Monkey
     assert np.allclose(values[0], expected, atol=tolerance)
 
 
+@pytest.mark.parametrize("which", ["smallest", "largest_magnitude"])
+def test_many_components_by_the_sparse_solver(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral, "DENSE_MAX_NODES", 50)
+    parts = [nx.random_labeled_tree(120, seed=2), *[nx.path_graph(2 + i % 4) for i in range(30)], nx.empty_graph(5)]
+    graph = nx.disjoint_union_all(parts)
+    graph = nx.relabel_nodes(graph, {v: (7 * v) % len(graph) for v in graph})  # components spread over the numbers
+    matrix = dense(graph, "normalized_adjacency")
+    options = {"num_eigenvectors": 45, "operator": "normalized_adjacency", "which": which, "dtype": torch.float64}
+    values, vectors = (t.numpy() for t in eigenpairs(graph, **options))  # type: ignore[arg-type]
+    assert np.abs(matrix @ vectors - vectors * values).max() < 1e-9
+    assert np.allclose(vectors.T @ vectors, np.eye(45), atol=1e-9)
+    exact = np.linalg.eigvalsh(matrix)
+    expected = exact[:45] if which == "smallest" else np.sort(np.abs(exact))[::-1][:45]
+    assert np.allclose(values[0] if which == "smallest" else np.abs(values[0]), expected, atol=1e-9)
+
+
 def test_two_runs_of_the_sparse_solver_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectral, "DENSE_MAX_NODES", 50)
     graph = nx.random_labeled_tree(300, seed=1)

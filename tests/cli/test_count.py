@@ -38,7 +38,7 @@ def club(tmp_path: Path) -> Path:
 
 
 def test_estimate_as_json(club: Path) -> None:
-    report = json.loads(rfp_count(club, "--epsilon", "0.1", "--deflation", "4", "--seed", "3", "--json"))
+    report = json.loads(rfp_count(club, "--epsilon", "0.1", "--deflation", "4", "--hubs", "0", "--seed", "3", "--json"))
     assert (report["num_nodes"], report["num_edges"], report["pattern"]) == (34, 78, "triangle")
     assert report["reached"] is True
     assert report["exact"] is False
@@ -46,9 +46,9 @@ def test_estimate_as_json(club: Path) -> None:
     assert low < report["count"] < high
     assert (high - low) / 2 <= 0.1 * report["count"]
     assert abs(report["count"] - 45) < 9
-    again = json.loads(rfp_count(club, "--epsilon", "0.1", "--deflation", "4", "--seed", "3", "--json"))
+    again = json.loads(rfp_count(club, "--epsilon", "0.1", "--deflation", "4", "--hubs", "0", "--seed", "3", "--json"))
     assert again["count"] == report["count"]
-    other = json.loads(rfp_count(club, "--epsilon", "0.1", "--deflation", "4", "--seed", "4", "--json"))
+    other = json.loads(rfp_count(club, "--epsilon", "0.1", "--deflation", "4", "--hubs", "0", "--seed", "4", "--json"))
     assert other["count"] != report["count"]
 
 
@@ -117,20 +117,20 @@ def test_weights_loops_and_directions_are_refused_and_simplified(tmp_path: Path)
 
 def test_not_reached_is_said(club: Path) -> None:
     result = CliRunner().invoke(
-        app, ["count", str(club), "--epsilon", "0.001", "--deflation", "0", "--max-samples", "40"]
+        app, ["count", str(club), "--epsilon", "0.001", "--deflation", "0", "--hubs", "0", "--max-samples", "40"]
     )
     assert result.exit_code == 0
     assert "rfp: warning" in result.stderr
     assert "--max-samples" in result.stderr
     report = json.loads(
-        rfp_count(club, "--epsilon", "0.001", "--deflation", "0", "--max-samples", "40", "--json", "-q")
+        rfp_count(club, "--epsilon", "0.001", "--deflation", "0", "--hubs", "0", "--max-samples", "40", "--json", "-q")
     )
     assert report["reached"] is False
     assert report["num_samples"] == 40
 
 
 def test_no_triangles_is_explained() -> None:
-    arguments = ["count", "-", "--deflation", "0", "--max-samples", "100"]
+    arguments = ["count", "-", "--deflation", "0", "--hubs", "0", "--max-samples", "100"]
     result = CliRunner().invoke(app, arguments, input="0 1\n1 2\n2 3\n3 0\n")
     assert "holds 0" in result.stderr
 
@@ -152,6 +152,8 @@ def test_a_full_folder_name_is_checked_before_the_work(club: Path) -> None:
         ["--confidence", "1"],
         ["--max-samples", "1"],
         ["--deflation", "-1"],
+        ["--hubs", "-1"],
+        ["--pattern", "walk:3", "--hubs", "5"],
         ["--distribution", "uniform"],
         ["--force"],
         ["--per-node", "nodes.txt"],
@@ -172,7 +174,7 @@ def test_unaffordable_exact_count_is_refused_unless_forced(club: Path, monkeypat
 
 
 def test_running_line_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = parse_query("cycle4", Sampling(epsilon=0.05), exact=False, force=False, per_node=None)
+    query = parse_query("cycle4", Sampling(epsilon=0.05))
     screen = io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
     assert count_module.running_line(query) is None

@@ -103,3 +103,9 @@ def test_bad_graphs_name_the_file(tmp_path: Path) -> None:
         read(tmp_path, Data(edge_index=ARC, num_nodes=2, edge_weight=torch.tensor([float("nan")])))
     with pytest.raises(GraphError, match="has 2 nodes, but --num-nodes is 3"):
         read(tmp_path, Data(edge_index=ARC, num_nodes=2), num_nodes=3)
+
+
+def test_what_pyg_registered_as_safe_stays_registered(tmp_path: Path) -> None:
+    before = set(torch.serialization.get_safe_globals())
+    read(tmp_path, Data(edge_index=ARC, num_nodes=2))
+    assert set(torch.serialization.get_safe_globals()) == before

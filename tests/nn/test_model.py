@@ -197,7 +197,7 @@ def test_a_graph_kept_between_calls_gives_the_same() -> None:
 
 
 def test_survives_compilation() -> None:
-    model = make(trajectories="dss", norm="layer").eval()
+    model = make(trajectories="dss", norm="layer", num_layers=1).eval()
     batch = Batch.from_data_list(graphs())
     compiled = torch.compile(model, backend="eager")
     assert torch.allclose(compiled(batch), model(batch), atol=1e-5)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rfp.graph import Graph
+from rfp.nn import padding
 from rfp.nn.padding import PaddedGraphs
 
 NO_EDGES = torch.empty(2, 0, dtype=torch.long)
@@ -31,6 +32,16 @@ def test_there_and_back(sizes: list[int], num_blocks: int) -> None:
             assert not one[~block.real].any()
     cells = sum(block.rows.numel() * block.rows.size(1) for block in layout.blocks)
     assert cells <= 4 * sum(s * s for s in sizes)
+
+
+def test_large_graphs_are_never_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(padding, "ALONE_ABOVE", 10)
+    graph = Graph(NO_EDGES, 45, ptr=torch.tensor([0, 20, 22, 33, 45]))
+    layout = PaddedGraphs(graph)
+    assert [tuple(block.rows.shape) for block in layout.blocks] == [(1, 2), (1, 20), (1, 11), (1, 12)]
+    assert all(block.real is None for block in layout.blocks)
+    x = torch.randn(45, 3)
+    assert torch.equal(layout.unpad([layout.pad(x, block) for block in layout.blocks]), x)
 
 
 def test_gradient_of_padding() -> None:

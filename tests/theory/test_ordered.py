@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from rfp.graph import as_graph
 from rfp.theory import ordered
 from rfp.theory.ordered import OrderedGraph, column_sums, masked_product, row_blocks, row_sums, row_work
-from rfp.theory.simple import simple_matrix
+from rfp.theory.simple import integer_matrix
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_row_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_order_is_by_degree(awkward: nx.Graph) -> None:
     awkward = nx.convert_node_labels_to_integers(awkward)
-    graph = OrderedGraph(simple_matrix(awkward))
+    graph = OrderedGraph(integer_matrix(as_graph(awkward)))
     degrees = np.array([awkward.degree(v) for v in graph.order])
     assert (np.diff(degrees) >= 0).all()
     np.testing.assert_array_equal(graph.restore(degrees), [awkward.degree(v) for v in range(len(degrees))])

@@ -116,6 +116,16 @@ def test_deflation_removes_the_variance_of_the_largest_eigenvalues(clustered: nx
     assert deflated.standard_error < plain.standard_error / 4
 
 
+def test_basis_is_independent_of_the_samples(clustered: nx.Graph) -> None:
+    """Were both drawn from the same trajectory, A r would lie in the span of the basis and every sample would be 0."""
+    graph = as_graph(clustered)
+    expected = 0.0  # the trace of A
+    runs = np.array([
+        trace(graph, power=1, num_samples=8, deflation=8, distribution="normal", seed=s).value for s in range(150)
+    ])  # fmt: skip
+    assert abs(runs.mean() - expected) < 4.5 * runs.std() / math.sqrt(150)
+
+
 def test_deflation_of_all_directions_is_exact(awkward: nx.Graph) -> None:
     n = awkward.number_of_nodes()
     for power in (0, 1, 3, 4):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 from torch import Tensor
 
@@ -25,6 +26,8 @@ DENSE_MAX_NODES = 1000
 _RESTARTS = 300
 DENSE_FALLBACK_MAX_NODES = 20_000
 _SUBSPACE_STEPS = 400
+# Relative error of an eigenvalue at which Lanczos stops.
+_TOLERANCE = 1e-10
 # Float64 words of the dense matrices held at a time.
 _CHUNK_WORDS = 1 << 24
 
@@ -80,8 +83,8 @@ def eigenpairs(
         ArgumentError: If the operator is not symmetric.
 
     Dense, batched over graphs of equal size, O(n³) each, up to :data:`DENSE_MAX_NODES` nodes or where k is a large
-    part of n; Lanczos (ARPACK) beyond, O(m k) an iteration; if that does not converge, dense again, or subspace
-    iteration on very large graphs.
+    part of n; Lanczos (ARPACK) on each connected component beyond, O(m k) an iteration; if that does not converge,
+    dense again, or subspace iteration on very large graphs.
     """
     if which not in ENDS:
         raise unknown_choice("which", which, ENDS)
@@ -107,14 +110,16 @@ def eigenpairs(
         graphs = (sizes == size).nonzero()[:, 0]
         kept = min(size, width)
         if size > DENSE_MAX_NODES and kept < size // 4:
-            found = [_lanczos(S, slice(int(read.offsets[g]), int(read.offsets[g + 1])), kept, which) for g in graphs]
+            matrix = S.csr.to_scipy()
+            rows = [slice(int(read.offsets[g]), int(read.offsets[g + 1])) for g in graphs]
+            found = [_sparse(matrix[block, block], kept, which) for block in rows]
             some_values = torch.stack([v for v, _ in found])
             some_vectors = torch.stack([u for _, u in found])
         else:
             some_values, some_vectors = _dense(S, read, graphs, size, kept, which)
-        rows = read.offsets[graphs, None] + torch.arange(size)
+        nodes = read.offsets[graphs, None] + torch.arange(size)
         values[graphs, :kept] = some_values
-        vectors[rows, :kept] = fix_signs(some_vectors)
+        vectors[nodes, :kept] = fix_signs(some_vectors)
     return values.to(given.device, dtype), vectors.to(given.device, dtype)
 
 
@@ -149,40 +154,78 @@ def _dense(S: MatrixOperator, read: Graph, graphs: Tensor, size: int, kept: int,
     return torch.cat(parts_values), torch.cat(parts_vectors)
 
 
-def _lanczos(S: MatrixOperator, rows: slice, kept: int, which: str) -> tuple[Tensor, Tensor]:
-    matrix = S.csr.to_scipy()[rows, rows]
+def _sparse(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
+    """One large graph, component by component.
+
+    Every component adds an eigenvalue 1 to Â and 0 to L̂; hundreds of equal ones are what Lanczos does worst, and
+    apart they are simple.
+    """
+    count, label = connected_components(matrix, directed=False)
+    if count == 1:
+        return _lanczos(matrix, kept, which)
+    found, place = [], []
+    order = np.argsort(label, kind="stable")
+    for nodes in np.split(order, np.cumsum(np.bincount(label))[:-1]):
+        found.append(_lanczos(matrix[nodes][:, nodes], min(kept, len(nodes)), which))
+        place.append(nodes)
+    values = torch.cat([v for v, _ in found])
+    best = _order_of(values, kept, which).tolist()
+    owner = np.repeat(np.arange(count), [len(v) for v, _ in found])
+    column = np.concatenate([np.arange(len(v)) for v, _ in found])
+    vectors = torch.zeros(matrix.shape[0], kept, dtype=torch.float64)
+    for j, chosen in enumerate(best):
+        vectors[place[owner[chosen]], j] = found[owner[chosen]][1][:, column[chosen]]
+    return values[best], vectors
+
+
+def _lanczos(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
+    """A connected graph."""
     n = matrix.shape[0]
+    if n <= DENSE_MAX_NODES or kept >= n // 4:
+        values, vectors = np.linalg.eigh(matrix.toarray())
+        return _wanted(torch.from_numpy(values), torch.from_numpy(vectors), kept, which)
     start = np.random.default_rng(0).standard_normal(n)  # ARPACK's own start is random: results would differ by run
+    shift, dominant = _dominant(matrix, which)
     try:
         # More basis vectors than ARPACK's default of 2 k: clustered ends of the spectrum converge far sooner.
         basis = min(n - 1, max(4 * kept, 40))
-        end = "SA" if which == "smallest" else "LM"
-        values, vectors = eigsh(matrix, kept, which=end, v0=start, ncv=basis, maxiter=_RESTARTS)
+        end = "LA" if which == "smallest" else "LM"
+        values, vectors = eigsh(dominant, kept, which=end, v0=start, ncv=basis, maxiter=_RESTARTS, tol=_TOLERANCE)
     except ArpackError:  # no convergence, or a breakdown: never the user's problem
         if n > DENSE_FALLBACK_MAX_NODES:
             return _subspace(matrix, kept, which)
-        values, vectors = np.linalg.eigh(matrix.toarray())
+        values, vectors = np.linalg.eigh(dominant.toarray())
+    values = shift - values if which == "smallest" else values
     return _wanted(torch.from_numpy(values), torch.from_numpy(vectors), kept, which)
+
+
+def _dominant(matrix: Any, which: str) -> tuple[float, Any]:
+    """A shift c, and the matrix whose dominant eigenvectors are the wanted ones: c I - S for the smallest, else S."""
+    bound = float(abs(matrix).sum(axis=1).max())
+    return bound, bound * sp.eye_array(matrix.shape[0], format="csr") - matrix if which == "smallest" else matrix
 
 
 def _subspace(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
     """Subspace iteration, by the one loop, and a Rayleigh-Ritz step: approximate, but it cannot fail."""
     n = matrix.shape[0]
-    # The wanted end must be the dominant one: c I - S turns the smallest eigenvalues into the largest.
-    bound = float(abs(matrix).sum(axis=1).max())
-    shifted = bound * sp.eye_array(n, format="csr") - matrix if which == "smallest" else matrix
+    _, dominant = _dominant(matrix, which)
     features = torch.from_numpy(np.random.default_rng(0).standard_normal((n, min(n, 2 * kept + 8))))
-    for a in states(from_matrix(shifted, torch.float64), features, num_steps=_SUBSPACE_STEPS, normalize_every=4):
+    for a in states(from_matrix(dominant, torch.float64), features, num_steps=_SUBSPACE_STEPS, normalize_every=4):
         last = a[0]
     basis = torch.linalg.qr(last).Q.numpy()
     values, rotation = np.linalg.eigh(basis.T @ (matrix @ basis))
     return _wanted(torch.from_numpy(values), torch.from_numpy(basis @ rotation), kept, which)
 
 
+def _order_of(values: Tensor, kept: int, which: str) -> Tensor:
+    """Places of the wanted ones among eigenvalues in any order, ``[n] -> [kept]``."""
+    ascending = values.sort(stable=True)
+    return ascending.indices[_order(ascending.values, kept, which)]
+
+
 def _wanted(values: Tensor, vectors: Tensor, kept: int, which: str) -> tuple[Tensor, Tensor]:
-    values, ascending = values.sort()
-    chosen = _order(values, kept, which)
-    return values[chosen], vectors[:, ascending][:, chosen]
+    chosen = _order_of(values, kept, which)
+    return values[chosen], vectors[:, chosen]
 
 
 def fix_signs(vectors: Tensor) -> Tensor:

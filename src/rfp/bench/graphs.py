@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from rfp.data.pickles import load_tensors
+from rfp.data import load
 from rfp.errors import ArgumentError
 from rfp.graph import Graph, batch_graphs
 
@@ -44,12 +44,7 @@ def zinc(root: str | Path | None = None) -> Graph:
     folder = Path(root or "") / "ZINC" / "raw"
     if root is None or not folder.is_dir():
         raise FileNotFoundError("ZINC needs a data root: set RFP_DATA to a folder that holds ZINC/raw/*.pickle")
-    graphs = []
-    for split in ("train", "val", "test"):
-        for molecule in load_tensors(folder / f"{split}.pickle"):
-            bonds = molecule["bond_type"].nonzero().T.contiguous()
-            graphs.append(Graph(bonds, int(molecule["num_atom"]), check=False))
-    return batch_graphs(graphs)
+    return load("zinc", data_root=root, download=False).graphs.graph
 
 
 def molecule_like(num_graphs: int, seed: int = 0) -> Graph:

@@ -113,7 +113,7 @@ class GraphCollection:
         )
 
     def with_nodes(self, **attributes: Tensor) -> GraphCollection:
-        """The same graphs with further (or other) node attributes, such as a precomputed encoding ``[num_nodes, C]``."""
+        """The same graphs with further (or other) node attributes, such as an encoding ``[num_nodes, C]``."""
         return replace(self, nodes={**self.nodes, **attributes})
 
     @cached_property

@@ -1,7 +1,7 @@
 """Node classification with the ten splits of Geom-GCN (Pei et al. 2020): WebKB, Wikipedia, Actor, and the masks of all.
 
-PyG's own classes read the text files, from a folder of ours in which ``raw`` is a link to the raw files, so that nothing
-is written beside them. Where one of them fails, the files are gone through again to name the one at fault.
+PyG's own classes read the text files, from a folder of ours in which ``raw`` is a link to the raw files, so that
+nothing is written beside them. Where one of them fails, the files are gone through again to name the one at fault.
 """
 
 from __future__ import annotations
@@ -85,10 +85,11 @@ def read_masks(folder: Path, prefix: str, num_nodes: int) -> dict[str, Tensor]:
         for part, mask in masks.items():
             if mask.shape != (num_nodes,) or not np.isin(mask, (0, 1)).all():
                 raise FileError(
-                    f"{path}: {part}_mask must have {num_nodes} entries, yes or no, got {mask.dtype} of shape {mask.shape}"
+                    f"{path}: {part}_mask must have {num_nodes} entries, yes or no, got {mask.dtype} of shape "
+                    f"{mask.shape}; fetch the file again"
                 )
             columns[part].append(torch.from_numpy(mask.astype(bool)))
-        if (sum(mask.astype(int) for mask in masks.values()) > 1).any():
+        if (np.sum(list(masks.values()), axis=0) > 1).any():
             raise FileError(f"{path}: a node is in two of train, val and test; fetch the file again")
     return {part: torch.stack(masks, dim=1) for part, masks in columns.items()}
 

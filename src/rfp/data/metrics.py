@@ -58,7 +58,7 @@ def roc_auc(prediction: Tensor, label: Tensor) -> float:
 
 
 def average_precision(prediction: Tensor, label: Tensor) -> float:
-    r"""Area under the precision-recall curve as a sum of steps, :math:`\sum_t (R_t - R_{t-1}) P_t`, ties taken together.
+    r"""Area under the precision-recall curve as a sum of steps, :math:`\sum_t (R_t - R_{t-1}) P_t`, ties together.
 
     Args:
         prediction: ``[rows, targets]`` scores of any scale.
@@ -67,8 +67,8 @@ def average_precision(prediction: Tensor, label: Tensor) -> float:
     Costs :math:`O(n \log n)` for each target.
 
     Example:
-        >>> score = average_precision(torch.tensor([[0.1], [0.4], [0.35], [0.8]]), torch.tensor([[0.], [0.], [1.], [1.]]))
-        >>> round(score, 4)  # 1/2 · 1 + 1/2 · 2/3
+        >>> scores, answers = torch.tensor([[0.1], [0.4], [0.35], [0.8]]), torch.tensor([[0.0], [0.0], [1.0], [1.0]])
+        >>> round(average_precision(scores, answers), 4)  # 1/2 · 1 + 1/2 · 2/3
         0.8333
     """
     return _mean_over_targets(_one_average_precision, prediction, label)
@@ -127,8 +127,14 @@ def _mean_over_targets(one: Callable[[Tensor, Tensor], Tensor], prediction: Tens
     return torch.stack(scores).mean().item()
 
 
+def _ties(score: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row the number of its distinct score, in ascending order, and how many rows have each of them."""
+    _, group, size = torch.unique(score, return_inverse=True, return_counts=True)
+    return group, size
+
+
 def _one_roc_auc(score: Tensor, yes: Tensor) -> Tensor:
-    _, group, size = score.unique(return_inverse=True, return_counts=True)  # ascending
+    group, size = _ties(score)  # ascending
     last = size.cumsum(0).double()
     rank = last - (size - 1) / 2  # the mean rank of those that tie
     positive = yes.sum().double()
@@ -136,7 +142,7 @@ def _one_roc_auc(score: Tensor, yes: Tensor) -> Tensor:
 
 
 def _one_average_precision(score: Tensor, yes: Tensor) -> Tensor:
-    _, group, size = (-score).unique(return_inverse=True, return_counts=True)  # best first
+    group, size = _ties(-score)  # best first
     hits = torch.zeros(len(size), dtype=torch.double, device=score.device).index_add_(0, group, yes.double())
     precision = hits.cumsum(0) / size.cumsum(0)
     return (hits * precision).sum() / yes.sum()

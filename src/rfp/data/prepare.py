@@ -21,7 +21,7 @@ def symmetrize(graphs: GraphCollection) -> GraphCollection:
     """
     edge_index, n, m = graphs.edge_index, graphs.num_nodes, graphs.num_edges
     ahead, back = edge_index[0] * n + edge_index[1], edge_index[1] * n + edge_index[0]
-    keys, number = torch.cat([ahead, back]).unique(return_inverse=True)
+    keys, number = torch.unique(torch.cat([ahead, back]), return_inverse=True)
     forward, reverse = number[:m], number[m:]
     given = graphs.edge_weight
     weight = torch.ones(m, dtype=torch.double, device=graphs.device) if given is None else given.double()

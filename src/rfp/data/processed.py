@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,27 +18,25 @@ from rfp.errors import FileError
 from rfp.io.atomic import atomic_files
 
 
-def content_key(name: str, digests: Mapping[str, str], reader: Callable[..., Any]) -> str:
-    """SHA-256 of the raw files' digests, the library's version and the source of the module that reads them."""
+def content_key(name: str, digests: Mapping[str, str]) -> str:
+    """SHA-256 of the raw files' digests, the library's version and the sources of this package, which reads them."""
     key = hashlib.sha256(f"rfp {__version__} {name} {sorted(digests.items())}".encode())
-    source = getattr(sys.modules[reader.__module__], "__file__", None)
-    if source is not None and Path(source).is_file():
-        key.update(Path(source).read_bytes())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        key.update(source.read_bytes())
     return key.hexdigest()[:32]
 
 
-def load_or_read(path: Path, task: Task, source: str, read: Callable[[], LoadedTask]) -> LoadedTask:
+def load_or_read(path: Path, task: Task, read: Callable[[], LoadedTask]) -> LoadedTask:
     """The data set in ``path``, or, if that is not there or not readable, what ``read`` gives, which is then kept.
 
     Args:
         path: A file named after :func:`content_key`.
         task: Of the data set.
-        source: Where the data came from.
         read: Reads the raw files.
     """
     try:
-        return _from_content(torch.load(path, weights_only=True), task, source)
-    except FileNotFoundError:
+        return _from_content(torch.load(path, weights_only=True), task)
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except Exception as error:  # torch.load names no exception type; any unreadable entry is made again
         warnings.warn(f"{path} cannot be read and is made again ({type(error).__name__})", stacklevel=2)
@@ -67,13 +64,14 @@ def _to_content(loaded: LoadedTask) -> dict[str, Any]:
         "edges": dict(graphs.edges),
         "y": loaded.y,
         "masks": {part: loaded.masks[part] for part in PARTS},
+        "source": loaded.source,
         "raw_y": loaded.raw_y,
         "y_scale": loaded.y_scale,
         "notes": list(loaded.notes),
     }
 
 
-def _from_content(content: dict[str, Any], task: Task, source: str) -> LoadedTask:
+def _from_content(content: dict[str, Any], task: Task) -> LoadedTask:
     graphs = GraphCollection(
         content["edge_index"], content["ptr"], content["edge_ptr"], content["nodes"], content["edges"]
     )
@@ -82,7 +80,7 @@ def _from_content(content: dict[str, Any], task: Task, source: str) -> LoadedTas
         graphs=graphs,
         y=content["y"],
         masks=content["masks"],
-        source=source,
+        source=content["source"],
         raw_y=content["raw_y"],
         y_scale=content["y_scale"],
         notes=tuple(content["notes"]),

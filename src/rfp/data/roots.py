@@ -103,7 +103,7 @@ def download_with(dataset: type[Any], folder: str, **attributes: Any) -> Callabl
     """
 
     def download(root: Path) -> None:
-        bare = dataset.__new__(dataset)
+        bare = object.__new__(dataset)
         bare.root = str(root / folder)
         for name, value in attributes.items():
             setattr(bare, name, value)

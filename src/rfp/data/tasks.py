@@ -20,8 +20,8 @@ class Task:
     Args:
         name: Of the data set.
         level: ``"node"`` or ``"graph"``: what a row of the labels stands for.
-        kind: ``"classification"`` (one of several classes; labels ``[rows]`` int64), ``"binary"`` (one or several yes/no
-            targets; ``[rows, targets]`` float32, NaN where unknown) or ``"regression"`` (``[rows, targets]`` float32).
+        kind: ``"classification"`` (one of several classes; labels ``[rows]`` int64), ``"binary"`` (one or several
+            yes/no targets; ``[rows, targets]`` float32, NaN where unknown) or ``"regression"`` (the same, without NaN).
         metric: A key of :data:`rfp.data.metrics.METRICS` that fits the kind.
         num_outputs: Classes, or targets: the width of a model's output.
         names: Of the classes or targets, if they have any.

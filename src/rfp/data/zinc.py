@@ -22,8 +22,8 @@ from rfp.errors import FileError
 RAW = "ZINC/raw"
 RAW_NAMES = [f"{part}.{suffix}" for suffix in ("pickle", "index") for part in PARTS]
 _SAME_MOLECULES = (
-    "ZINC: the .index files are 0, 1, 2, …, so which molecules these are was decided by whoever made the .pickle files; "
-    "they need not be the official ten thousand for training (see the data root's own description)"
+    "ZINC: the .index files are 0, 1, 2, …, so which molecules these are was decided by whoever made the .pickle "
+    "files; they need not be the official ten thousand for training (see the data root's own description)"
 )
 
 
@@ -40,9 +40,9 @@ def read_zinc(root: Path, task: Task) -> LoadedTask:
         chosen = _index(folder / f"{part}.index")
         identity &= chosen == list(range(len(chosen)))
         path = folder / f"{part}.pickle"
-        molecules = load_tensors(path)
-        for number in chosen:
-            x, edge_index, edge_attr, y = _molecule(molecules, number, path)
+        # The files as downloaded hold twenty times as many molecules.
+        for number, molecule in zip(chosen, load_tensors(path, items=chosen), strict=True):
+            x, edge_index, edge_attr, y = _molecule(molecule, number, path)
             atoms.append(x)
             bonds.append(edge_index)
             kinds.append(edge_attr)
@@ -65,12 +65,13 @@ def _index(path: Path) -> list[int]:
     try:
         return [int(number) for number in path.read_text().strip().split(",")]
     except ValueError as error:
-        raise FileError(f"{path}: expected whole numbers with commas between ({error}); fetch the file again") from error
+        raise FileError(
+            f"{path}: expected whole numbers with commas between ({error}); fetch the file again"
+        ) from error
 
 
-def _molecule(molecules: Any, number: int, path: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _molecule(molecule: Any, number: int, path: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     try:
-        molecule = molecules[number]
         adjacency = molecule["bond_type"]
         edge_index = adjacency.nonzero().t()
         edge_attr = adjacency[edge_index[0], edge_index[1]].long()
@@ -78,6 +79,6 @@ def _molecule(molecules: Any, number: int, path: Path) -> tuple[Tensor, Tensor, 
         return x, edge_index, edge_attr, molecule["logP_SA_cycle_normalized"].float().view(1)
     except (IndexError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise FileError(
-            f"{path}: molecule {number} is missing or not a dict of atom_type, bond_type and logP_SA_cycle_normalized "
+            f"{path}: molecule {number} is not a dict of atom_type, bond_type and logP_SA_cycle_normalized "
             f"({type(error).__name__}: {error}); fetch the file again"
         ) from error

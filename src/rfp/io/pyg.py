@@ -20,7 +20,7 @@ _NODE_ATTRIBUTES = ("x", "z", "pos", "node_species", "batch")
 def read_pyg(path: Path, options: ReadOptions) -> LoadedGraph:
     """Read a graph, or a list of graphs as one batch; ``edge_weight`` is used where present, ``edge_attr`` never."""
     try:
-        graph = _as_graph(_load(path), path)
+        graph = _as_graph(load_pyg_file(path), path)
     except GraphError as error:
         raise error if str(error).startswith(str(path)) else GraphError(f"{path}: {error}") from error
     if options.num_nodes not in (None, graph.num_nodes):
@@ -35,14 +35,18 @@ def read_pyg(path: Path, options: ReadOptions) -> LoadedGraph:
     )
 
 
-def _load(path: Path) -> Any:
+def load_pyg_file(path: Path) -> Any:
+    """What ``torch.save`` put into a file, if that is tensors and PyG graphs in plain containers."""
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 
     try:
-        # Plain containers of tensors; their constructors do nothing else.
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        # Plain containers of tensors; their constructors do nothing else. Those that PyG has registered itself must not
+        # be named again: the context would take them off the list when it ends.
+        registered = torch.serialization.get_safe_globals()
+        needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in registered]
+        with torch.serialization.safe_globals(needed):
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise

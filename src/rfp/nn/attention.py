@@ -96,7 +96,8 @@ def fused_is_available(q: Tensor, k: Tensor, columns: int, real: Tensor | None) 
     """Whether a fused kernel takes these tensors without forming S."""
     if not q.is_cuda or q.dtype != torch.float32 or q.size(-1) % _ALIGNMENT:
         return False
-    values = q.new_empty(1).expand(*q.shape[:3], columns + -columns % _ALIGNMENT)
+    width = columns + -columns % _ALIGNMENT
+    values = q.new_empty(width).expand(*q.shape[:3], width)  # the check looks at strides: the last must be 1
     mask = None if real is None else real[:, None, None, :].expand(-1, q.size(1), q.size(2), -1)
     parameters = torch.backends.cuda.SDPAParams(q, k, values, mask, 0.0, False, False)
     return bool(torch.backends.cuda.can_use_efficient_attention(parameters))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -132,21 +132,29 @@ class RandomFeaturePropagation(nn.Module):
 
     def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
         settings = self.settings
-        if self.learned:
-            if x is None:
-                raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
-            learned = iter(self.learned)
-            built = [next(learned)(x, graph) if isinstance(op, nn.Module) else op for op in settings.operators]
-            settings = replace(settings, operators=tuple(built))
         if self.training:
             settings = replace(settings, seed=training_seed(settings.seed, self.num_draws))
             self.num_draws += 1
-            return encode_with(settings, graph).flat()
+            return self._flat(settings, graph, x)
         # More trajectories never change the first ones, so the draws of an average share every product.
         num_draws, num_trajectories = self.num_eval_draws, settings.num_trajectories
-        settings = replace(settings, num_trajectories=num_draws * num_trajectories)
-        flat = encode_with(settings, graph).flat()
+        flat = self._flat(replace(settings, num_trajectories=num_draws * num_trajectories), graph, x)
         return flat if num_draws == 1 else flat.view(num_draws, num_trajectories, *flat.shape[1:]).mean(0)
+
+    def _flat(self, settings: Settings, graph: Graph, x: Tensor | None) -> Tensor:
+        if not self.learned:
+            return encode_with(settings, graph).flat()
+        if x is None:
+            raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
+        learned = iter(self.learned)
+        built = [next(learned)(x, graph) if isinstance(op, nn.Module) else op for op in settings.operators]
+        # In two calls, which draw the same features: the predefined ones may then take a faster backend.
+        is_learned = [isinstance(op, nn.Module) for op in settings.operators]
+        parts: dict[bool, Iterator[Tensor]] = {}
+        for kind in sorted(set(is_learned)):
+            chosen = tuple(op for op, mine in zip(built, is_learned, strict=True) if mine == kind)
+            parts[kind] = iter(encode_with(replace(settings, operators=chosen), graph).storage.unbind(2))
+        return torch.cat([next(parts[kind]).flatten(2) for kind in is_learned], dim=2).transpose(0, 1)
 
     def get_extra_state(self) -> dict[str, int]:
         return {"seed": self.settings.seed, "num_draws": self.num_draws}

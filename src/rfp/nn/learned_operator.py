@@ -33,7 +33,7 @@ class LearnedOperator(nn.Module):
         in_channels: Width of the node features.
         num_heads: H.
         head_channels: d, a multiple of 8 for the fused kernels.
-        gcn_channels: Width of the GCN's output; ``in_channels`` by default.
+        gcn_channels: Width of the GCN's output; H d by default.
         form: ``"dense"`` forms S (O(n²) memory; :meth:`LearnedMatrix.matrix` shows it), ``"implicit"`` only ever
             multiplies with it (O(n) memory, the same results and gradients), ``"auto"`` is dense while all blocks of
             the batch hold at most :data:`DENSE_MAX_WORDS` numbers.
@@ -68,7 +68,7 @@ class LearnedOperator(nn.Module):
             )
         self.in_channels, self.num_heads, self.head_channels = in_channels, num_heads, head_channels
         self.form, self.kernel = form, kernel
-        gcn_channels = gcn_channels or in_channels
+        gcn_channels = gcn_channels or num_heads * head_channels
         self.gcn = GCNConv(in_channels, gcn_channels)
         self.query = nn.Linear(in_channels + gcn_channels, num_heads * head_channels)
         # A bias of the keys would shift all scores of a row alike, which the softmax does not see.

@@ -12,6 +12,8 @@ from rfp.graph import Graph
 # Padding everything to the largest graph is kept while it costs less than this many times the exact n x n blocks;
 # beyond that, graphs are sorted into blocks whose widths differ by at most a factor of two.
 _MAX_WASTE = 4
+# Larger graphs get a block of their own: no padding, so no mask, which the fused kernels would spread over n x n.
+ALONE_ABOVE = 1024
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,15 @@ class PaddedGraphs:
 
 
 def _groups(sizes: list[int]) -> list[list[int]]:
-    filled = [g for g, size in enumerate(sizes) if size]
-    if not filled:
-        return []
-    exact = sum(sizes[g] ** 2 for g in filled)
-    if len(filled) * max(sizes) ** 2 <= _MAX_WASTE * exact:
-        return [filled]
+    """Numbers of the graphs of each block."""
+    alone = [[g] for g, size in enumerate(sizes) if size > ALONE_ABOVE]
+    small = [g for g, size in enumerate(sizes) if 0 < size <= ALONE_ABOVE]
+    if not small:
+        return alone
+    widest = max(sizes[g] for g in small)
+    if len(small) * widest**2 <= _MAX_WASTE * sum(sizes[g] ** 2 for g in small):
+        return [small, *alone]
     by_width: dict[int, list[int]] = {}
-    for g in filled:
+    for g in small:
         by_width.setdefault((sizes[g] - 1).bit_length(), []).append(g)
-    return [by_width[bits] for bits in sorted(by_width)]
+    return [*(by_width[bits] for bits in sorted(by_width)), *alone]

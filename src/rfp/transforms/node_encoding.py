@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.transforms import BaseTransform
 
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph, as_graph
 
 
@@ -140,6 +140,10 @@ def _graph_of_list(graphs: Sequence[Any], sizes: list[int]) -> Graph:
 
 def _graph_of_collated(data: Any, slices: dict[str, Any], offsets: Tensor) -> Graph:
     """One batch from the storage of an in-memory data set, where every graph counts its nodes from 0."""
+    if "edge_index" not in slices:
+        raise GraphError(
+            "the graphs of the data set have no edge_index; encode the types of a HeteroData one at a time"
+        )
     counts = torch.as_tensor(slices["edge_index"]).diff()
     weight = data.edge_weight if "edge_weight" in slices else None
     return _shifted(data.edge_index, None if weight is None else weight.view(-1), counts, offsets)
@@ -147,9 +151,18 @@ def _graph_of_collated(data: Any, slices: dict[str, Any], offsets: Tensor) -> Gr
 
 def _shifted(edge_index: Tensor, weight: Tensor | None, counts: Tensor, offsets: Tensor) -> Graph:
     """Graphs numbered from 0 each, with ``counts[g]`` edges, moved to their places ``offsets[g]``."""
-    starts, counts = offsets[:-1].to(edge_index.device), counts.to(edge_index.device)
-    shift = torch.repeat_interleave(starts, counts, output_size=edge_index.size(1))
-    return Graph(edge_index.long() + shift, int(offsets[-1]), weight, offsets.to(edge_index.device))
+    offsets, counts = offsets.to(edge_index.device), counts.to(edge_index.device)
+    graph = torch.repeat_interleave(counts, output_size=edge_index.size(1))  # of each edge
+    shift = offsets[graph]
+    # Checked before the shift: an index too large for its own graph may be a node of the next.
+    outside = (edge_index < 0) | (edge_index >= offsets.diff()[graph])
+    if bool(outside.any()):
+        edge = int(outside.any(0).nonzero()[0])
+        raise GraphError(
+            f"graph {int(graph[edge])} of the list has {int(offsets.diff()[graph[edge]])} nodes but its edge_index "
+            f"holds the edge {edge_index[:, edge].tolist()}"
+        )
+    return Graph(edge_index.long() + shift, int(offsets[-1]), weight, offsets)
 
 
 def _node_offsets(dataset: Any) -> Tensor:

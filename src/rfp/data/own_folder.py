@@ -1,0 +1,143 @@
+"""A folder of CSV or Parquet files as a task: one graph or many.
+
+===========================  ==========================================================================================
+``edges.csv``                ``source``, ``target``; optional ``graph``, ``weight``; all other columns are edge features
+``nodes.csv``                ``node``; optional ``graph``, ``label``, ``split``; all other columns are node features
+``graphs.csv``               ``graph``; ``label``, ``split``
+===========================  ==========================================================================================
+
+Each may be ``.csv``, ``.csv.gz`` or ``.parquet``. Labels are in ``nodes`` (node task) or in ``graphs`` (graph task):
+one column ``label``, or several ``label_<name>``. The split is a column ``split`` of train, val, test or nothing, or
+several, ``split_0``, ``split_1``, …. Without ``nodes`` the nodes are those that edges name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rfp.data.collection import GraphCollection
+from rfp.data.config import DataConfig
+from rfp.data.folder_ids import GraphIds, NodeIds, number_graphs, number_nodes
+from rfp.data.labels import Labels, choose_masks, labels_from_numbers, labels_from_texts
+from rfp.data.loaded import LoadedTask
+from rfp.data.tables import SUFFIXES, Table, find_table
+from rfp.data.tasks import PARTS
+from rfp.errors import ArgumentError, FileError, GraphError
+from rfp.io.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
+
+_PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
+    """Read the files of a folder (see the module)."""
+    edges, nodes, graphs = (find_table(folder, name) for name in ("edges", "nodes", "graphs"))
+    if edges is None:
+        raise FileError(f"{folder}: there is no edges file; expected edges{', edges'.join(SUFFIXES)}")
+    source, target = (_required(edges, names) for names in (SOURCE_NAMES, TARGET_NAMES))
+    graph_ids = number_graphs(edges, nodes, graphs)
+    node_ids = number_nodes(edges, source, target, nodes, graph_ids)
+    collection = _collection(edges, source, target, nodes, graph_ids, node_ids)
+    table, level = _labelled(nodes, graphs, config, folder)
+    order = node_ids.order if level == "node" else np.arange(table.num_rows)
+    labels = _labels(table, config, order)
+    masks = choose_masks(_masks(table, order), labels, config, str(table.path), "add a column split")
+    name = folder.resolve().name
+    return LoadedTask(labels.task(name, level, config), collection, labels.y, masks, str(folder))
+
+
+def _required(table: Table, names: tuple[str, ...]) -> str:
+    found = next((name for name in names if name in table.columns), None)
+    if found is None:
+        raise GraphError(f"{table.path}: there is no column {names[0]!r}; it has {', '.join(table.columns)}")
+    return found
+
+
+def _collection(
+    edges: Table, source: str, target: str, nodes: Table | None, graph_ids: GraphIds, node_ids: NodeIds
+) -> GraphCollection:
+    order = np.argsort(graph_ids.of_edges, kind="stable")
+    weight = next((name for name in WEIGHT_NAMES if name in edges.columns), None)
+    attributes = {}
+    features = _features(edges, {source, target, "graph", weight})
+    if features is not None:
+        attributes["edge_attr"] = features[order]
+    if weight is not None:
+        attributes["edge_weight"] = torch.from_numpy(edges.numbers(weight)[order]).float()
+    of_nodes = {}
+    if nodes is not None:
+        x = _features(nodes, {"node", "graph", *_named(nodes, "label"), *_named(nodes, "split")})
+        if x is not None:
+            of_nodes["x"] = x[node_ids.order]
+    counts = torch.from_numpy(np.bincount(graph_ids.of_edges, minlength=graph_ids.count))
+    return GraphCollection(
+        torch.from_numpy(np.ascontiguousarray(node_ids.ends[:, order])),
+        torch.from_numpy(node_ids.ptr),
+        torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)]),
+        of_nodes,
+        attributes,
+    )
+
+
+def _features(table: Table, without: set[str | None]) -> Tensor | None:
+    """All other columns as float32."""
+    names = [name for name in table.columns if name not in without]
+    if not names:
+        return None
+    return torch.from_numpy(np.stack([table.numbers(name) for name in names], axis=1)).float()
+
+
+def _named(table: Table, role: str) -> list[str]:
+    """``label``, or ``label_a``, ``label_b``, …"""
+    several = [name for name in table.columns if name.startswith(f"{role}_")]
+    if role in table.columns and several:
+        raise ArgumentError(
+            f"{table.path}: has both {role!r} and {several[0]!r}; use one column, or {role}_<name> only"
+        )
+    return [role] if role in table.columns else several
+
+
+def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, folder: Path) -> tuple[Table, str]:
+    tables = {"node": nodes, "graph": graphs}
+    have = {level: table for level, table in tables.items() if table is not None and _named(table, "label")}
+    if config.level is not None:
+        have = {level: table for level, table in have.items() if level == config.level}
+    if len(have) == 2:
+        raise ArgumentError(f"{folder}: both nodes and graphs have labels; say level='node' or level='graph'")
+    if not have:
+        wanted = f" for level={config.level!r}" if config.level else ""
+        raise ArgumentError(f"{folder}: there are no labels{wanted}; add a column label to the nodes or graphs file")
+    level, table = next(iter(have.items()))
+    return table, level
+
+
+def _labels(table: Table, config: DataConfig, order: NDArray[np.int64]) -> Labels:
+    names = _named(table, "label")
+    source = f"{table.path}, column {', '.join(names)}"
+    if len(names) == 1 and table.is_text(names[0]):
+        texts = table.texts(names[0])
+        return labels_from_texts([texts[row] for row in order], config.kind, source)
+    values = np.stack([table.numbers(name, missing=True) for name in names], axis=1)[order]
+    targets = tuple(name.removeprefix("label_") for name in names) if len(names) > 1 else ()
+    return labels_from_numbers(torch.from_numpy(values), config.kind, source, names=targets)
+
+
+def _masks(table: Table, order: NDArray[np.int64]) -> dict[str, Tensor] | None:
+    names = _named(table, "split")
+    if not names:
+        return None
+    masks = {part: torch.zeros(table.num_rows, len(names), dtype=torch.bool) for part in PARTS}
+    for split, name in enumerate(names):
+        for row, text in enumerate(table.texts(name)):
+            if text is None:
+                continue
+            if text.lower() not in _PART_NAMES:
+                raise ArgumentError(
+                    f"{table.where(row)}: column {name!r} must be train, val, test or empty, got {text!r}"
+                )
+            masks[_PART_NAMES[text.lower()]][row, split] = True
+    return {part: mask[torch.from_numpy(order)] for part, mask in masks.items()}

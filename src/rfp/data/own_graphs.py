@@ -1,0 +1,92 @@
+"""PyG graphs of one's own, from a file or a class, as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rfp.data.collection import GraphCollection
+from rfp.data.config import DataConfig
+from rfp.data.labels import choose_masks, labels_from_numbers
+from rfp.data.loaded import LoadedTask
+from rfp.data.tasks import PARTS
+from rfp.errors import ArgumentError, GraphError
+
+
+def task_from_graphs(
+    graphs: Sequence[Any], config: DataConfig, name: str, source: str, masks: dict[str, Tensor] | None = None
+) -> LoadedTask:
+    """A task from PyG graphs with ``y`` (a row for each node, or one for the graph).
+
+    Args:
+        graphs: ``Data`` objects; ``x``, ``edge_attr``, ``edge_weight``, ``y`` and, for node tasks, ``train_mask``,
+            ``val_mask`` and ``test_mask`` (``[n]`` or ``[n, num_splits]``) are read.
+        config: May name level, kind, metric and split.
+        name: Of the task.
+        source: For errors.
+        masks: The split over graphs, if it is known: ``[num_graphs, num_splits]``. In a node task the nodes of a graph
+            follow it.
+    """
+    if not graphs:
+        raise GraphError(f"{source}: there are no graphs")
+    try:
+        collection = GraphCollection.from_data_list(graphs).check()
+    except GraphError as error:
+        raise GraphError(f"{source}: {error}") from error
+    values = [_label(graph, i, source) for i, graph in enumerate(graphs)]
+    level = config.level or _find_level(graphs, values, source)
+    sizes = collection.ptr.diff().tolist() if level == "node" else [1] * len(graphs)
+    for i, (value, rows) in enumerate(zip(values, sizes, strict=True)):
+        if len(value) != rows or value.shape[1] != values[0].shape[1]:
+            raise ArgumentError(
+                f"{source}: y of graph {i} must have shape [{rows}, {values[0].shape[1]}] for a {level} task, got "
+                f"{list(value.shape)}"
+            )
+    integer_type = all(not graph.y.is_floating_point() and graph.y.dtype != torch.bool for graph in graphs)
+    kind = config.kind or ("binary" if all(graph.y.dtype == torch.bool for graph in graphs) else None)
+    labels = labels_from_numbers(torch.cat(values), kind, source, integer_type=integer_type)
+    if level == "node":
+        given = _node_masks(graphs)
+        if masks is not None:
+            given = {part: masks[part][collection.graph.batch] for part in PARTS}
+        how = "a node task needs train_mask, val_mask and test_mask on every graph"
+    else:
+        given = masks
+        how = "a graph task needs graphs for each part ({train: [...], val: [...], test: [...]}, or parts for a class)"
+    chosen = choose_masks(given, labels, config, source, how)
+    return LoadedTask(labels.task(name, level, config), collection, labels.y, chosen, source)
+
+
+def _label(graph: Any, number: int, source: str) -> Tensor:  # -> [rows, targets]
+    y = getattr(graph, "y", None)
+    if not isinstance(y, Tensor):
+        raise ArgumentError(f"{source}: graph {number} has no label tensor y")
+    y = y.double()
+    return y.view(-1, 1) if y.dim() < 2 else y.flatten(start_dim=1)
+
+
+def _find_level(graphs: Sequence[Any], values: Sequence[Tensor], source: str) -> str:
+    nodes = all(len(value) == graph.num_nodes for graph, value in zip(graphs, values, strict=True))
+    whole = all(len(value) == 1 for value in values)
+    if nodes == whole:
+        why = (
+            "both nodes and graphs have one label each" if nodes else "y has a row for neither each node nor the graph"
+        )
+        raise ArgumentError(f"{source}: {why}; say level='node' or level='graph'")
+    return "node" if nodes else "graph"
+
+
+def _node_masks(graphs: Sequence[Any]) -> dict[str, Tensor] | None:
+    masks = {}
+    for part in PARTS:
+        values = [getattr(graph, f"{part}_mask", None) for graph in graphs]
+        if any(value is None for value in values):
+            return None
+        joined = torch.cat([value for value in values if value is not None]).bool()
+        masks[part] = joined[:, None] if joined.dim() == 1 else joined
+    # Some data sets have several training splits and one test set.
+    width = max(mask.size(1) for mask in masks.values())
+    return {part: mask.expand(-1, width) if mask.size(1) == 1 else mask for part, mask in masks.items()}

@@ -1,0 +1,171 @@
+"""Cases for the Triton backends. Without a GPU they run in Triton's interpreter, which must be chosen before Triton is imported:
+hence a process of its own, which computes every case of a file and hands the results back.
+
+    TRITON_INTERPRET=1 python -m tests.backends.triton_cases fused results.pt
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from rfp.backends.problem import Problem
+from rfp.features import random_features
+from rfp.graph import Graph, as_graph
+from rfp.operators import from_name
+from tests.conftest import awkward_graphs
+from tests.contracts.backends import awkward_batch
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem to be solved by the backend under test and by the reference."""
+
+    graph: Graph
+    operators: tuple[str, ...] = ("normalized_adjacency",)
+    channels: int = 4
+    steps: int = 2
+    trajectories: int = 1
+    normalization: str = "qr"
+    every: int = 1
+    features: Tensor | None = None
+    storage: torch.dtype = torch.float32
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def problem(self, device: str) -> Problem:
+        graph = self.graph.to(device)
+        features = self.features
+        if features is None:
+            features = random_features(self.graph, num_channels=self.channels, num_trajectories=self.trajectories)
+        operators = tuple(from_name(name, graph) for name in self.operators)
+        return Problem(operators, features.to(device), graph.offsets, self.steps, self.normalization, self.every)
+
+
+def ill_conditioned(n: int, k: int) -> Tensor:
+    """Singular values from 1 to 1e-6, a column that is a sum of two others, a zero column.
+
+    On a graph without edges the normalised adjacency is the identity, so that these are the columns to orthonormalise.
+    """
+    generator = torch.Generator().manual_seed(0)
+    left = torch.linalg.qr(torch.randn(n, k, generator=generator, dtype=torch.float64))[0]
+    right = torch.linalg.qr(torch.randn(k, k, generator=generator, dtype=torch.float64))[0]
+    a = (left * torch.logspace(0, -6, k, dtype=torch.float64)) @ right
+    a[:, 3] = a[:, 1] + a[:, 2]
+    a[:, 4] = 0
+    return a.float()[None]
+
+
+def _one(graph: nx.Graph) -> Graph:
+    return Graph(as_graph(graph).edge_index, graph.number_of_nodes())
+
+
+def hub(n: int = 70) -> Graph:
+    """A sparse random graph with one node that is joined to half of the others."""
+    graph = nx.gnm_random_graph(n, 2 * n, seed=0)
+    graph.add_edges_from((0, i) for i in range(1, n, 2))
+    return _one(graph)
+
+
+def fused_cases() -> dict[str, Case]:
+    awkward = awkward_batch(list(awkward_graphs().values()))
+    several = as_graph([_one(nx.gnm_random_graph(n, 2 * n, seed=n)) for n in (9, 20)])
+    directed = Graph(torch.tensor([[0, 0, 1, 2, 2, 3, 0], [1, 1, 2, 0, 2, 1, 3]]), 5, torch.tensor([1, 2, 0.5, 3, 4, -1, 2]))
+    mixed = as_graph([_one(nx.cycle_graph(5)), _one(nx.gnm_random_graph(140, 300, seed=1)), _one(nx.star_graph(3))])
+    return {
+        "awkward": Case(awkward, ("normalized_laplacian",), channels=6),
+        "two patterns": Case(several, ("normalized_adjacency", "random_walk.T"), channels=3, every=2, trajectories=2),
+        "two panels": Case(several, ("normalized_adjacency",), channels=18, steps=1),
+        "wide graph": Case(_one(nx.gnm_random_graph(40, 90, seed=2)), channels=5, steps=1),
+        "directed": Case(directed, ("adjacency", "random_walk"), channels=3, steps=1),
+        "larger graphs beside": Case(mixed, channels=3, steps=1),
+        "l2": Case(awkward, ("adjacency",), normalization="l2", channels=3, trajectories=2),
+        "none": Case(awkward, ("normalized_adjacency", "random_walk"), normalization="none", channels=17),
+        "no steps": Case(several, steps=0, channels=1),
+        "half precision": Case(several, normalization="l2", storage=torch.float16),
+        "ill-conditioned": Case(_one(nx.empty_graph(30)), channels=12, steps=1, features=ill_conditioned(30, 12)),
+    }
+
+
+def sparse_cases() -> dict[str, Case]:
+    return {
+        "hub": Case(hub(), ("normalized_adjacency", "random_walk"), channels=5, trajectories=2, every=2, steps=3),
+        "two panels": Case(hub(), channels=20, steps=1),
+        "l2": Case(hub(), normalization="l2", channels=3),
+        "none": Case(hub(), ("adjacency",), normalization="none", channels=3),
+        "rank two": Case(_one(nx.star_graph(69)), ("adjacency",), channels=4),
+        "fewer nodes than channels": Case(_one(nx.path_graph(3)), channels=7),
+        "no edges": Case(Graph(torch.zeros(2, 0, dtype=torch.long), 4), ("adjacency",), channels=2),
+        "half precision": Case(hub(), channels=3, steps=1, storage=torch.float16),
+        "ill-conditioned": Case(_one(nx.empty_graph(30)), channels=12, steps=1, features=ill_conditioned(30, 12)),
+        "overflow": Case(hub(), ("adjacency",), channels=2, steps=60, every=60),
+    }
+
+
+def solve_fused() -> dict[str, Any]:
+    from rfp.backends import fused
+
+    results: dict[str, Any] = {}
+    for name, case in fused_cases().items():
+        tally: Counter[str] = Counter()
+        results[name] = fused.run(case.problem(DEVICE), case.storage, tally).cpu(), dict(tally)
+    graph = awkward_batch(list(awkward_graphs().values())).to(DEVICE)
+    for distribution in ("normal", "rademacher", "uniform"):
+        options: dict[str, Any] = {"num_channels": 5, "num_trajectories": 2, "distribution": distribution, "seed": 5}
+        drawn = fused.draw(graph, [from_name("adjacency", graph)], num_steps=0, **options)
+        results[f"draw {distribution}"] = drawn.cpu()
+    small = _one(nx.path_graph(6)).to(DEVICE)
+    keys = torch.tensor([3])
+    tally = Counter()
+    drawn = fused.draw(
+        small, [from_name("adjacency", small)], num_channels=4, num_steps=1, graph_keys=keys, largest=6, tally=tally
+    )
+    results["draw and propagate"] = drawn.cpu(), dict(tally)
+    return results
+
+
+def solve_sparse() -> dict[str, Any]:
+    from rfp.backends import cuda_sparse, row_plan
+    from rfp.errors import NumericalError
+
+    row_plan.HEAVY_ROW, row_plan.PIECE, row_plan.WINDOW = 8, 4, 32
+    results: dict[str, Any] = {}
+    for name, case in sparse_cases().items():
+        tally: Counter[str] = Counter()
+        try:
+            results[name] = cuda_sparse.run(case.problem(DEVICE), case.storage, tally).cpu(), dict(tally)
+        except NumericalError as error:
+            results[name] = str(error), dict(tally)
+    problem = sparse_cases()["l2"].problem(DEVICE)
+    steps = list(cuda_sparse.loop(problem, problem.operators[0], Counter()))
+    results["loop"] = torch.stack(steps).cpu()
+    return results
+
+
+SOLVERS = {"fused": solve_fused, "cuda_sparse": solve_sparse}
+
+
+def solved(which: str, folder: Path) -> Any:
+    """The results of a solver: on the GPU here, else from the interpreter in another process."""
+    if DEVICE == "cuda":
+        return SOLVERS[which]()
+    path = folder / f"{which}.pt"
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.backends.triton_cases", which, str(path)]
+    subprocess.run(command, check=True, cwd=root, env=environment)
+    return torch.load(path, weights_only=False)
+
+
+if __name__ == "__main__":
+    torch.save(SOLVERS[sys.argv[1]](), sys.argv[2])

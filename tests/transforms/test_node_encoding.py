@@ -1,0 +1,72 @@
+"""What all transforms share: reading lists and data sets of any make, and putting the result back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, InMemoryDataset
+
+from rfp.errors import GraphError
+from rfp.transforms import AddRandomWalkReturnPE
+from rfp.transforms.node_encoding import attach
+
+EDGE = torch.tensor([[0, 1], [1, 0]])
+TRANSFORM = AddRandomWalkReturnPE(walk_length=2)
+
+
+def test_attach_names_what_it_wrote() -> None:
+    data = Data(edge_index=EDGE, num_nodes=2)
+    assert attach(data, torch.ones(2, 3), "pe") == "pe"
+    assert attach(data, torch.ones(2, 3), None) == "x"
+    assert attach(data, 2 * torch.ones(2, 2, 2), None) == "x"
+    assert data.x.tolist() == [[1.0] * 3 + [2.0] * 4] * 2
+
+
+def test_a_list_may_hold_batches() -> None:
+    single = Data(edge_index=EDGE, num_nodes=2)
+    out = TRANSFORM([Batch.from_data_list([single, single]), single])
+    # On one edge a walk is back after two steps, never after one.
+    assert [d.random_walk_return_pe.tolist() for d in out] == [[[0.0, 1.0]] * 4, [[0.0, 1.0]] * 2]
+
+
+def test_a_data_set_that_states_no_node_numbers(tmp_path: Path) -> None:
+    class Edges(InMemoryDataset):
+        def __init__(self) -> None:
+            super().__init__(str(tmp_path))
+            path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+            self.data, self.slices = self.collate([Data(edge_index=EDGE), Data(edge_index=path), Data(edge_index=EDGE)])
+
+    encoded = TRANSFORM.apply_to(Edges())
+    assert [encoded[i].random_walk_return_pe[:, 1].tolist() for i in range(3)] == [[1, 1], [0.5, 1, 0.5], [1, 1]]
+
+
+def test_weights_of_a_data_set_count(tmp_path: Path) -> None:
+    class Weighted(InMemoryDataset):
+        def __init__(self) -> None:
+            super().__init__(str(tmp_path))
+            path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+            made = Data(edge_index=path, edge_weight=torch.tensor([1.0, 1, 3, 3]), num_nodes=3)
+            self.data, self.slices = self.collate([made, made])
+
+    encoded = TRANSFORM.apply_to(Weighted())
+    # From the middle the walk goes left with probability 1/4, right with 3/4, and always comes back.
+    assert encoded[1].random_walk_return_pe[:, 1].tolist() == [0.25, 1.0, 0.75]
+
+
+def test_an_edge_out_of_range_is_named() -> None:
+    bad = Data(edge_index=torch.tensor([[2, 3], [3, 2]]), num_nodes=2)  # both ends would be nodes of the next graph
+    good = Data(edge_index=EDGE, num_nodes=2)
+    with pytest.raises(GraphError, match=r"graph 1 of the list has 2 nodes but its edge_index holds the edge \[2, 3\]"):
+        TRANSFORM([good, bad, good])
+
+
+def test_a_data_set_without_edges_is_refused(tmp_path: Path) -> None:
+    class Points(InMemoryDataset):
+        def __init__(self) -> None:
+            super().__init__(str(tmp_path))
+            self.data, self.slices = self.collate([Data(x=torch.ones(2, 1)), Data(x=torch.ones(3, 1))])
+
+    with pytest.raises(GraphError, match="have no edge_index"):
+        TRANSFORM.apply_to(Points())
