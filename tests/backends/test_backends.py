@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import rfp
 from rfp.backends import BACKENDS, COMPILED_MAX_NODES, choose, compiled_available
 from rfp.backends.problem import Problem
-from rfp.errors import ArgumentError
-from rfp.graph import as_graph
+from rfp.errors import ArgumentError, NumericalError
+from rfp.graph import Graph, as_graph
 from rfp.operators import DenseOperator, from_name
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend, graphs
@@ -121,3 +121,12 @@ def test_without_numba_the_sparse_loop_runs(monkeypatch: pytest.MonkeyPatch) -> 
 def test_bad_problems(changes: dict, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         problem(**changes)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_overflow_is_an_error_not_a_result(backend: str) -> None:
+    steep = Graph(torch.tensor([[0, 1], [1, 0]]), 2, torch.tensor([1e20, 1e20]))
+    arguments = {"operators": ["adjacency"], "num_steps": 4, "num_channels": 1, "backend": backend}
+    with pytest.raises(NumericalError, match=r"overflow torch\.float32; normalise more often"):
+        rfp.encode(steep, normalize_every=3, **arguments)
+    assert rfp.encode(steep, normalize_every=1, **arguments).states.isfinite().all()

@@ -33,11 +33,7 @@ FUSED_MAX_CHANNELS = 64
 @cache
 def compiled_available() -> bool:
     """Whether Numba is installed (``pip install 'torch-rfp[fast]'``)."""
-    try:  # TEMPORARY-GUARD
-        from rfp.backends import compiled
-    except Exception:
-        return False
-    return find_spec("numba") is not None and hasattr(compiled, "small_graphs") and hasattr(compiled, "spmm")
+    return find_spec("numba") is not None
 
 
 @cache
@@ -104,11 +100,10 @@ def _kernel_obstacle(problem: Problem) -> str:
 
 def _fused_obstacle(problem: Problem) -> str:
     """Why the fused backend cannot run this problem; empty if it can."""
-    one_graph = len(problem.ptr) == 2
-    smallest = problem.features.size(1) if one_graph else int(problem.ptr.diff().min()) if len(problem.ptr) > 1 else 0
-    if smallest > FUSED_MAX_NODES:
-        return f"every graph has more than {FUSED_MAX_NODES} nodes"
-    return _kernel_obstacle(problem)
+    if obstacle := _kernel_obstacle(problem):
+        return obstacle
+    smallest, _ = problem.size_range
+    return f"every graph has more than {FUSED_MAX_NODES} nodes" if smallest > FUSED_MAX_NODES else ""
 
 
 def _cuda_sparse_obstacle(problem: Problem) -> str:

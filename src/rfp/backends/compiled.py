@@ -7,6 +7,8 @@ Each kernel is compiled for one thread and releases the interpreter lock; :func:
 from ``torch.get_num_threads()`` Python threads. Numba's ``parallel=True`` is not used: its OpenMP layer kills forked
 data loaders, its own thread pool aborts when two threads call it, and it takes longer to compile.
 
+One file on purpose: Numba's cache on disk notices a change only in the file a kernel stands in, not in what it calls.
+
 Kernels check no index: a CSR matrix is trusted, the shapes of the others are checked by the public functions.
 """
 
@@ -303,8 +305,8 @@ def gram(a: Tensor) -> Tensor:
     bounds = _cuts(np.arange(n + 1), 1 << 11)
     partial = np.zeros((len(bounds) - 1, num_trajectories, _padded(k), _padded(k)))
     _run(_gram_kernel, bounds, _check("a", a, *a.shape), partial)
-    upper = torch.from_numpy(partial.sum(0)[:, :k, :k]).triu()
-    return upper + upper.triu(1).mT
+    upper = np.triu(partial.sum(0)[:, :k, :k])
+    return torch.from_numpy(upper + np.triu(upper, 1).transpose(0, 2, 1))
 
 
 @_kernel

@@ -1,25 +1,22 @@
 """One large graph on a GPU: the loop of :mod:`rfp.backends.sparse` in Triton kernels that the host never waits for.
 
-A step reads one row of states for each non-zero, writes the product, reads it once more and writes the state: the Gram
-matrix is summed while the product's rows are in registers. Float64 Gram matrices decide about dependent columns and
-ill-conditioning on the device; a second pass of Cholesky QR runs only where it is wanted. Rows of many entries are summed
-in pieces, so that hubs of a skewed graph do not hold up the rest (:mod:`rfp.backends.row_plan`).
-
-The sums are made in a fixed order: the same graph on the same GPU gives the same bits.
+Float64 Gram matrices decide about dependent columns and ill-conditioning on the device
+(:mod:`rfp.backends.triton_large`). Rows of many entries are summed in pieces, so that hubs of a skewed graph do not hold
+up the rest (:mod:`rfp.backends.row_plan`). All sums are made in a fixed order: the same graph on the same GPU gives the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from rfp.backends.orthonormal import Orthonormalizer
 from rfp.backends.problem import Problem
 from rfp.backends.row_plan import row_plan
-from rfp.backends.tally import count_later
 from rfp.backends.triton_large import (
     STATUS_WORDS,
     apply_kernel,
@@ -32,9 +29,13 @@ from rfp.errors import NumericalError
 from rfp.normalization import Tally
 from rfp.operators import MatrixOperator, Operator
 
-# Rows a program takes at a time, entries of each row it asks for at a time.
-_ROWS = 64
+# Rows a program of the product takes, for each width of the states, and entries of each row it asks for at a time.
+_PRODUCT_ROWS = {16: 64, 32: 32, 64: 16}
+_PRODUCT_WARPS = 4
 _UNROLL = 4
+# Rows that the other kernels take at a time; programs of the Gram kernel on each multiprocessor.
+_ROWS = 64
+_GRAM_PROGRAMS = 2
 
 
 def run(
@@ -42,40 +43,49 @@ def run(
 ) -> Tensor:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
 
+    One pass of Cholesky QR serves a large graph almost always. It is made without looking; the device keeps record, and
+    if any step was too ill-conditioned for it, the operator's states are computed once more, looking at each step.
+
     O(P O (m k B + n k² B)); beside the result it holds the states of one step.
     """
     b, n, k = problem.features.shape
     shape = (n, b, len(problem.operators), problem.num_steps + 1, k)
     out = torch.empty(shape, dtype=storage_dtype, device=problem.features.device)
     for o, operator in enumerate(problem.operators):
-        if storage_dtype == torch.float32:
-            stages = Stages(problem, operator)
-            product = torch.empty(n, b, k, device=out.device)
-            out[:, :, o, 0] = problem.features.transpose(0, 1)
-            for p in range(1, problem.num_steps + 1):
-                stages.step(out[:, :, o, p - 1], product, out[:, :, o, p], p % problem.normalize_every == 0)
-                if progress is not None:
-                    progress(1)
-            stages.report(tally)
-        else:
+        if storage_dtype != torch.float32 or not _filled_blindly(problem, operator, out[:, :, o], tally):
             for p, a in enumerate(loop(problem, operator, tally)):
                 out[:, :, o, p] = a.transpose(0, 1)
-                if progress is not None and p:
-                    progress(1)
+        if progress is not None:
+            progress(problem.num_steps)
     return out
 
 
-def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
-    """Yield the states ``[B, n, k]`` of Eq. 1 one at a time; three steps' worth of memory with the one yielded."""
+def _filled_blindly(problem: Problem, operator: Operator, out: Tensor, tally: Tally) -> bool:  # out: [n, B, P + 1, k]
+    """Compute all steps without waiting for the device; then, once: whether all of them are to be trusted."""
     stages = Stages(problem, operator)
+    product = torch.empty(out.size(0), out.size(1), out.size(3), device=out.device)
+    out[:, :, 0] = problem.features.transpose(0, 1)
+    for p in range(1, problem.num_steps + 1):
+        stages.step(out[:, :, p - 1], product, out[:, :, p], stages.normalizes(p))
+    return stages.trusted(tally)
+
+
+def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
+    """Yield the states ``[B, n, k]`` of Eq. 1 one at a time; three steps' worth of memory with the one yielded.
+
+    The host looks at each step, and takes one that is ill-conditioned through :mod:`rfp.backends.orthonormal`.
+    """
+    stages = Stages(problem, operator)
+    ladder = Orthonormalizer(problem.ptr, problem.features.size(0) * problem.features.size(2))
     a = problem.features.transpose(0, 1).contiguous()
+    product = torch.empty_like(a)
     yield a.transpose(0, 1)
     for p in range(1, problem.num_steps + 1):
-        product = torch.empty_like(a)
-        stages.step(a, product, product, p % problem.normalize_every == 0)
-        a = product
+        target = torch.empty_like(a)
+        normalize = stages.normalizes(p)
+        stages.step(a, product, target, normalize)
+        a = target if not normalize or stages.trusted(tally) else ladder(product.transpose(0, 1), tally).transpose(0, 1)
         yield a.transpose(0, 1)
-    stages.report(tally)
 
 
 class Stages:
@@ -93,144 +103,117 @@ class Stages:
         self.csr = cast(MatrixOperator, operator).csr.to(torch.float32)
         self.plan = row_plan(self.csr)
         self.width = 16 if self.k <= 16 else 32 if self.k <= 32 else 64
-        self.warps = max(4, self.width // 8)
+        self.blocks = -(-self.num_rows // _ROWS)
+        processors = 1
         if problem.features.is_cuda:
-            multiprocessors = torch.cuda.get_device_properties(self.device).multi_processor_count
-            self.programs = multiprocessors * {16: 6, 32: 4, 64: 2}[self.width]
-        else:
-            self.programs = 2
-        self.programs = min(self.programs, -(-self.num_rows // _ROWS))
-        self.heavy_programs = min(self.programs, -(-len(self.plan.heavy) // _ROWS))
-        parts = self.programs + self.heavy_programs
-        square = (self.width, self.width)
-        floats = {"dtype": torch.float64, "device": self.device}
-        self.grams = torch.zeros(self.num_trajectories, parts, *square, **floats)  # type: ignore[call-overload]
-        self.gram = torch.empty(self.num_trajectories, *square, **floats)  # type: ignore[call-overload]
-        self.weight = torch.empty_like(self.gram)
+            processors = torch.cuda.get_device_properties(self.device).multi_processor_count
+        self.programs = min(processors * _GRAM_PROGRAMS, self.blocks)
+        matrix = torch.zeros(self.num_trajectories, self.width, self.width, dtype=torch.float64, device=self.device)
+        self.grams = matrix[:, None].repeat(1, self.programs, 1, 1)
+        self.gram, self.weight = matrix, torch.empty_like(matrix)
         self.status = torch.zeros(self.num_trajectories, STATUS_WORDS, dtype=torch.int32, device=self.device)
-        self.pieces = torch.empty(len(self.plan.piece_begin), self.num_trajectories, self.k, device=self.device)
-        self.calls = 0
+        self.pieces = torch.empty(self.plan.num_pieces, self.num_trajectories, self.k, device=self.device)
+        self.every = problem.normalize_every
+        self.factorized = 0
+
+    def normalizes(self, p: int) -> bool:
+        """Whether step ``p`` ends with a normalisation."""
+        return p % self.every == 0 and self.normalization != "none"
 
     def step(self, source: Tensor, product: Tensor, target: Tensor, normalize: bool) -> None:
         """``target = N(S source)`` or, not normalised, ``S source``; all ``[n, B, k]``, ``product`` is scratch."""
-        normalize = normalize and self.normalization != "none"
+        if not self.num_rows:
+            return
         with torch.cuda.device(self.device) if source.is_cuda else nullcontext():
-            self._product(source, product if normalize else target, normalize and self.num_rows > 0)
-            if normalize and self.num_rows:
-                self._normalize(product, target, again=False)
-                if self.normalization == "qr":
-                    self._gram(target)
-                    self._normalize(target, target, again=True)
-                    self.calls += 1
+            self.multiply(source, product if normalize else target)
+            if normalize:
+                self.normalize(product, target)
 
-    def report(self, tally: Tally) -> None:
-        """Count what happened; the one place that waits for the device, to find states that are not finite."""
-        count_later(tally, "dependent_columns", self.status[:, 1])
-        count_later(tally, "cholesky", self.calls - self.status[:, 3])
-        count_later(tally, "cholesky_twice", self.status[:, 3])
-        if bool(self.status[:, 2].any()):
+    def trusted(self, tally: Tally) -> bool:
+        """Whether the steps since the last call are sound, if so counted in ``tally``; waits for the device."""
+        status = self.status.tolist()
+        self.status.zero_()
+        if any(words[2] for words in status):
             raise NumericalError(
                 "states are not finite in torch.float32; normalise more often (a smaller normalize_every) or use an "
                 "operator of norm at most 1"
             )
+        sound = not any(words[0] for words in status)
+        if sound and self.normalization == "qr":
+            tally["cholesky"] += self.factorized
+            tally["dependent_columns"] += sum(words[1] for words in status)
+        self.factorized = 0
+        return sound
 
-    def _product(self, source: Tensor, target: Tensor, gram: bool) -> None:
-        plan, csr = self.plan, self.csr
-        ends = csr.crow[1:]
-        if len(plan.heavy):
-            self._sum(source, self.pieces, None, plan.piece_begin, plan.piece_end, self.programs, 0, False)
-            begin, end = plan.heavy_begin, plan.heavy_end
-            self._sum(self.pieces, target, plan.heavy, begin, end, self.heavy_programs, self.programs, gram, unit=True)
-        self._sum(source, target, plan.light, csr.crow, ends, self.programs, 0, gram)
+    def multiply(self, source: Tensor, target: Tensor) -> None:
+        """``target = S source``."""
+        plan = self.plan
+        self._sums(source, target, plan.row, plan.begin, plan.end, plan.num_pieces, unit=False)
+        if plan.num_pieces:
+            self._sums(source, target, plan.heavy, plan.heavy_begin, plan.heavy_end, 0, unit=True)
 
-    def _sum(
-        self,
-        source: Tensor,
-        target: Tensor,
-        row_of: Tensor | None,
-        begin: Tensor,
-        end: Tensor,
-        programs: int,
-        first_part: int,
-        gram: bool,
-        unit: bool = False,
+    def _sums(
+        self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
     ) -> None:
-        num_rows = len(begin) if row_of is None else len(row_of)
-        product_kernel[(programs, self.num_trajectories)](
+        rows = _PRODUCT_ROWS[self.width]
+        product_kernel[(-(-len(row) // rows), self.num_trajectories)](
             source,
             target,
-            begin if row_of is None else row_of,
+            self.pieces,
+            row,
             begin,
             end,
             self.csr.col,
             self.csr.value,
-            self.grams[:, first_part:],
-            num_rows,
-            -(-num_rows // _ROWS),
+            len(row),
+            num_pieces,
+            self.num_trajectories,
             source.stride(0),
             source.stride(1),
             target.stride(0),
             target.stride(1),
             self.k,
-            self.grams.stride(0),
+            K=self.width,
+            ROWS=rows,
             UNROLL=_UNROLL,
-            INDIRECT=row_of is not None,
             UNIT=unit,
-            GRAM=gram,
-            **self._launch(maxnreg=128),
+            num_warps=_PRODUCT_WARPS,
         )
 
-    def _gram(self, states: Tensor) -> None:
-        gram_kernel[(self.programs, self.num_trajectories)](
-            states,
+    def normalize(self, source: Tensor, target: Tensor) -> None:
+        """``target = N(source)``."""
+        b = self.num_trajectories
+        gram_kernel[(self.programs, b)](
+            source,
             self.grams,
-            self.status,
             self.num_rows,
-            -(-self.num_rows // _ROWS),
-            states.stride(0),
-            states.stride(1),
+            self.blocks,
+            source.stride(0),
+            source.stride(1),
             self.k,
             self.grams.stride(0),
-            **self._launch(),
-        )
-
-    def _normalize(self, source: Tensor, target: Tensor, again: bool) -> None:
-        parts = self.programs if again else self.grams.size(1)
-        sum_kernel[(self.width * self.width // 64, self.num_trajectories)](
-            self.grams,
-            self.gram,
-            self.status,
-            parts,
-            self.grams.stride(0),
             K=self.width,
-            WORDS=64,
-            AGAIN=again,
-            num_warps=2,
-        )
-        factor_kernel[(self.num_trajectories,)](
-            self.gram,
-            self.weight,
-            self.status,
-            self.k,
-            K=self.width,
-            L2=self.normalization == "l2",
-            AGAIN=again,
+            ROWS=_ROWS,
             num_warps=4,
         )
-        apply_kernel[(-(-self.num_rows // _ROWS), self.num_trajectories)](
+        parts = (self.programs, self.grams.stride(0))
+        sum_kernel[(self.width * self.width // 64, b)](
+            self.grams, self.gram, *parts, K=self.width, WORDS=64, num_warps=2
+        )
+        l2 = self.normalization == "l2"
+        factor_kernel[(b,)](self.gram, self.weight, self.status, self.k, K=self.width, L2=l2, num_warps=4)
+        apply_kernel[(self.blocks, b)](
             source,
             target,
             self.weight,
-            self.status,
             self.num_rows,
             source.stride(0),
             source.stride(1),
             target.stride(0),
             target.stride(1),
             self.k,
-            AGAIN=again,
-            **self._launch(),
+            K=self.width,
+            ROWS=_ROWS,
+            num_warps=4,
         )
-
-    def _launch(self, **more: Any) -> dict[str, Any]:
-        return {"K": self.width, "ROWS": _ROWS, "num_warps": self.warps, **more}
+        self.factorized += b

@@ -10,8 +10,8 @@ Orthonormalisation is one pass of Cholesky QR on the float64 tensor cores, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import cast
 
@@ -53,7 +53,7 @@ def run(
     steps = problem.num_steps
     features = problem.features.transpose(0, 1).contiguous()
     out = torch.empty(n, b, len(operators), steps + 1, k, dtype=storage_dtype, device=features.device)
-    largest = int(problem.ptr.diff().max()) if len(problem.ptr) > 1 else 0
+    _, largest = problem.size_range
     trajectories = _Trajectories(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
     trajectories.compute(operators, features=features)
     count_later(tally, "dependent_columns", trajectories.dropped)
@@ -127,6 +127,7 @@ class _Trajectories:
         self.largest = largest
         self.normalization = NORMALIZATION_CODES[normalization]
         self.normalize_every = normalize_every
+        self.streams: list[torch.cuda.Stream] = []
         self.dropped = torch.zeros(1, dtype=torch.int64, device=out.device)
 
     def compute(
@@ -143,16 +144,17 @@ class _Trajectories:
         num_graphs = len(self.ptr) - 1
         if not num_graphs or not self.out.numel():
             return
-        panels = (k + 15) // 16
+        self.streams = []
         first = 0
         for _, group in groupby(operators, key=lambda operator: operator.csr.col.data_ptr()):
             several = list(group)
             csr = several[0].csr
             values = torch.stack([operator.csr.value.float() for operator in several])
-            grid = (num_graphs * num_trajectories * len(several),)
-            for above, width in self._widths(grid[0]):
-                with torch.cuda.device(self.out.device) if self.out.is_cuda else nullcontext():
-                    small_graphs_kernel[grid](
+            problems = num_graphs * num_trajectories * len(several)
+            widths = self._widths(problems)
+            for number, (above, width) in enumerate(widths):
+                with self._beside(number < len(widths) - 1):
+                    small_graphs_kernel[(problems,)](
                         self.out[:, :, first:],
                         self.out if features is None else features,
                         csr.crow,
@@ -171,18 +173,41 @@ class _Trajectories:
                         k,
                         above,
                         N=width,
-                        PANELS=panels,
+                        PANELS=-(-k // 16),
                         SLOTS=_SLOTS,
                         NORMALIZATION=self.normalization,
                         DISTRIBUTION=distribution,
-                        num_warps=width // 32 * (1 if panels == 1 else 2),
-                        maxnreg=_REGISTERS if width == 32 and panels == 1 else None,
+                        **launch_options(width, k),
                     )
             first += len(several)
+
+    @contextmanager
+    def _beside(self, aside: bool) -> Iterator[None]:
+        """Launch on another stream: the few wide graphs run while the many narrow ones do."""
+        if not self.out.is_cuda:
+            yield
+            return
+        with torch.cuda.device(self.out.device):
+            here = torch.cuda.current_stream()
+            stream = torch.cuda.Stream() if aside else here  # type: ignore[no-untyped-call]
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                yield
+            self.streams.append(stream)
+            if not aside:
+                for other in self.streams:
+                    here.wait_stream(other)
 
     def _widths(self, num_problems: int) -> list[tuple[int, int]]:
         """The variants to launch, each with the number of nodes above which it takes a graph."""
         needed = [width for width in _WIDTHS if width == _WIDTHS[0] or width < 2 * self.largest]
         if num_problems < _SINGLE_LAUNCH_BELOW:
             return [(0, needed[-1])]
-        return list(zip([0, *needed[:-1]], needed, strict=True))
+        return list(zip([0, *needed[:-1]], needed, strict=True))[::-1]
+
+
+def launch_options(width: int, k: int) -> dict[str, int | None]:
+    """Warps and registers of a variant: one warp holds a graph of up to 64 nodes and 16 channels."""
+    if k > 16:
+        return {"num_warps": width // 32 * 2}
+    return {"num_warps": max(1, width // 64), "maxnreg": _REGISTERS if width == 32 else None}

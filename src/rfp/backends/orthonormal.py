@@ -17,8 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rfp.backends.problem import overflow
 from rfp.backends.segments import Segments
-from rfp.errors import NumericalError
 from rfp.normalization import Tally, dependence_tolerance
 
 # One pass leaves an orthogonality error near (float64 rounding) κ² + (data rounding) κ. Above these bounds on κ a
@@ -107,10 +107,7 @@ class Orthonormalizer:
         counts = torch.stack([x.sum() for x in (needs_rank, lossy, twice, ~scale.isfinite())]).tolist()
         num_needs_rank, num_lossy, num_twice, num_infinite = counts
         if num_infinite:
-            raise NumericalError(
-                f"the states of {num_infinite} of {scale.numel()} (graph, trajectory) pairs overflow {a.dtype}; "
-                "normalise more often (a smaller normalize_every) or use an operator of norm at most 1"
-            )
+            raise overflow(a.dtype)
         tally["cholesky"] += scale.numel() - num_needs_rank - num_lossy - num_twice
         tally["cholesky_twice"] += num_twice
         by_vectors = lossy

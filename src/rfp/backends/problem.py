@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, NumericalError
 from rfp.operators import Operator
 
 
@@ -55,9 +56,25 @@ class Problem:
                     f"the operator has {operator.num_nodes} rows but the features have {self.features.size(1)} nodes"
                 )
 
+    @cached_property
+    def size_range(self) -> tuple[int, int]:
+        """Nodes of the smallest and of the largest graph; waits for a GPU once if there are several graphs."""
+        if len(self.ptr) <= 2:
+            return self.features.size(1), self.features.size(1)
+        smallest, largest = torch.stack(torch.aminmax(self.ptr.diff())).tolist()
+        return smallest, largest
+
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""
         return torch.set_grad_enabled(torch.is_grad_enabled() and operator.differentiable)
+
+
+def overflow(dtype: torch.dtype) -> NumericalError:
+    """The error for states that left the range of their type between two normalisations."""
+    return NumericalError(
+        f"the states overflow {dtype}; normalise more often (a smaller normalize_every), use float64, "
+        "or an operator of norm at most 1"
+    )
 
 
 def fold(a: Tensor) -> Tensor:

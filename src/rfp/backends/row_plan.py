@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,28 +14,37 @@ from rfp.csr import CSR
 # A row of more entries than this is summed in pieces of so many, and the pieces are added up after.
 HEAVY_ROW = 256
 PIECE = 128
-# Rows are sorted by their length within windows of so many: those taken together are of similar length, while nodes that
-# are numbered closely, and often share neighbours, stay close.
-WINDOW = 1 << 14
+# Rows are sorted by their length within windows of so many: those taken together are of similar length, while nodes
+# that are numbered closely, and often share neighbours, stay close.
+WINDOW = 1 << 16
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Light rows in the order they are taken; heavy rows with the entries of their pieces."""
+    """Sums to be made, in their order: first the pieces of heavy rows, then the light rows.
 
-    light: Tensor  # [rows] int32
-    heavy: Tensor  # [heavy rows] int32
-    piece_begin: Tensor  # [pieces] first entry of each piece
-    piece_end: Tensor  # [pieces]
-    heavy_begin: Tensor  # [heavy rows] first piece of each heavy row
-    heavy_end: Tensor  # [heavy rows]
+    Args:
+        begin, end: ``[sums]`` entries of each sum.
+        row: ``[sums]`` int32; row of the matrix, or number of the piece for the first ``num_pieces``.
+        num_pieces: How many pieces there are.
+        heavy: ``[heavy rows]`` int32.
+        heavy_begin, heavy_end: ``[heavy rows]`` pieces of each.
+    """
+
+    begin: Tensor
+    end: Tensor
+    row: Tensor
+    num_pieces: int
+    heavy: Tensor
+    heavy_begin: Tensor
+    heavy_end: Tensor
 
 
-_PLANS: WeakIdKeyDictionary = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+_PLANS: Any = WeakIdKeyDictionary()
 
 
 def row_plan(csr: CSR) -> RowPlan:
-    """The plan of a pattern: computed once, kept as long as its index tensor lives. O(n log n), and one synchronisation."""
+    """The plan of a pattern: computed once, kept as long as its index tensor lives. O(n log n), one synchronisation."""
     plan: RowPlan | None = _PLANS.get(csr.col)
     if plan is None:
         plan = _plan(csr.crow)
@@ -54,8 +64,17 @@ def _plan(crow: Tensor) -> RowPlan:
     pieces = (end - begin + (PIECE - 1)) // PIECE
     last_piece = pieces.cumsum(0)
     first_piece = last_piece - pieces
-    number = torch.arange(int(last_piece[-1]) if len(heavy) else 0, device=crow.device)
+    num_pieces = int(last_piece[-1]) if len(heavy) else 0
+    number = torch.arange(num_pieces, device=crow.device)
     owner = torch.repeat_interleave(torch.arange(len(heavy), device=crow.device), pieces)
     piece_begin = begin[owner] + (number - first_piece[owner]) * PIECE
     piece_end = torch.minimum(piece_begin + PIECE, end[owner])
-    return RowPlan(light.int(), heavy.int(), piece_begin, piece_end, first_piece, last_piece)
+    return RowPlan(
+        begin=torch.cat([piece_begin, crow[light]]),
+        end=torch.cat([piece_end, crow[light + 1]]),
+        row=torch.cat([number, light]).int(),
+        num_pieces=num_pieces,
+        heavy=heavy.int(),
+        heavy_begin=first_piece,
+        heavy_end=last_piece,
+    )

@@ -8,8 +8,8 @@ of :math:`[G \mid I]` gives :math:`[D L^\top \mid L^{-1}]`, and :math:`W^\top = 
 where :math:`G` is eliminated, so the matrix is overwritten in place.
 
 A Gram matrix squares the condition number. In float64, of float32 data, the orthogonality error of one pass is about
-:math:`10^{-16} \kappa^2`; the function reports when :math:`\kappa^2` exceeds a limit, and the caller makes a second
-pass.
+:math:`10^{-16} \kappa^2`, and so is the error of a pivot by which a dependent column is told. The function reports when
+that may matter, and the caller takes :func:`gram_schmidt`, which never forms the Gram matrix.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from rfp.normalization import dependence_tolerance
 
 # The state is float32, whatever the Gram matrix is computed in.
 _TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
-# Above this bound on κ² a second pass is made: one pass would leave an orthogonality error above 10^-6.
-_SECOND_PASS_ABOVE = tl.constexpr(1e9)
+# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that make its
+# column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance beyond doubt.
+_KEPT_LIMIT = tl.constexpr(1e9)
+_PIVOT_NOISE = tl.constexpr(1e-14)
 # 896 = 1023 - 127 is the difference of the exponent biases of float64 and float32.
 _BIAS = tl.constexpr(896 << 20)
 _BIAS_TIMES_8 = tl.constexpr(1 << 30)  # -(896 << 23) modulo 2^32
@@ -36,31 +38,35 @@ def upper_word(x):
 
 
 @triton.jit
-def _rsqrt_guess(x, live):
-    """:math:`x^{-1/2}` to 20 bits for 2^-100 < x < 2^100, zero where not ``live``.
+def _rsqrt_guess(x):
+    """:math:`x^{-1/2}` to 20 bits for 2^-100 < x < 2^100, in float32.
 
-    The words are moved between the types with integer arithmetic: conversion instructions run at an eighth of its rate.
+    The word is moved between the types with integer arithmetic: conversion instructions run at an eighth of its rate.
     """
-    guess = tl.rsqrt((upper_word(x) * 8 + _BIAS_TIMES_8).to(tl.float32, bitcast=True))
-    word = tl.where(live, (guess.to(tl.int32, bitcast=True) >> 3) + _BIAS, 0)
+    return tl.rsqrt((upper_word(x) * 8 + _BIAS_TIMES_8).to(tl.float32, bitcast=True))
+
+
+@triton.jit
+def _widened(x, live):
+    """A positive float32 number as float64, less its last three bits; zero where not ``live``."""
+    word = tl.where(live, (x.to(tl.int32, bitcast=True) >> 3) + _BIAS, 0)
     return (word.to(tl.int64) << 32).to(tl.float64, bitcast=True)
 
 
 @triton.jit
 def _reciprocal(x, live):
-    """1 / x, zero where not ``live``: two Newton steps from the guess reach the last bit."""
-    y = _rsqrt_guess(x, live)
-    y = y * y
-    y = y * (2.0 - x * y)
-    return y * (2.0 - x * y)
+    """1 / x, zero where not ``live``: one step of third order takes the guess to the last bit."""
+    guess = _rsqrt_guess(x)
+    y = _widened(guess * guess, live)
+    error = 1.0 - x * y
+    return y + y * (error + error * error)
 
 
 @triton.jit
 def _rsqrt(x, live):
-    y = _rsqrt_guess(x, live)
-    half = 0.5 * x
-    y = y * (1.5 - half * y * y)
-    return y * (1.5 - half * y * y)
+    y = _widened(_rsqrt_guess(x), live)
+    error = 1.0 - x * y * y
+    return y + y * (error * (0.5 + 0.375 * error))
 
 
 @triton.jit
@@ -77,8 +83,9 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
         OWN_SCALE: Take the scale from the diagonal of ``gram``.
 
     Returns:
-        :math:`W^\top` ``[16, 16]`` float64 with zero rows for dependent columns; 1 if a second pass is needed, else 0; and
-        ``[32]`` counts, whose sum over lanes 0 and 16 is the number of kept columns.
+        :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power of two s, float32, with
+        which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0; and ``[32]`` counts, whose sum
+        over lanes 0 and 16 is the number of kept columns.
     """
     lane = tl.arange(0, 32)
     half = lane // 16
@@ -95,8 +102,10 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
         scales = tl.maximum(scales, tl.where(column == 2 * i + half, upper_word(line), 0))
     scale = tl.max(scales, axis=0) if OWN_SCALE else entry_scale
 
-    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range.
-    root = ((1534 - (scale >> 21)).to(tl.int64) << 52).to(tl.float64, bitcast=True)
+    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root of
+    # the power must exist in float32, for y to be multiplied with it: at most 2^126.
+    exponent = tl.minimum(1534 - (scale >> 21), 1149)
+    root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
     root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
     unit = root * root
     threshold = _TOLERANCE_SQUARED * ((scale.to(tl.int64) << 32).to(tl.float64, bitcast=True) * unit)
@@ -106,8 +115,9 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
     g = new
 
     for j in tl.static_range(16):
-        pivot = tl.gather(g[j // 2], tl.full([32], j % 2 * 16 + j, tl.int32), axis=0)
-        pivot_row = tl.gather(g[j // 2], j % 2 * 16 + column, axis=0)
+        source = g[j // 2]
+        pivot = tl.gather(source, tl.full([32], j % 2 * 16 + j, tl.int32), axis=0)
+        pivot_row = tl.gather(source, j % 2 * 16 + column, axis=0)
         inverse = _reciprocal(pivot, pivot > threshold)
         # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot).
         scaled = tl.where(column == j, inverse + 1.0, inverse * pivot_row)
@@ -116,7 +126,8 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
             if 2 * i + 1 <= j:  # rows up to the pivot stay
                 new = new + (g[i],)
             else:
-                update = g[i] - tl.gather(g[i], half * 16 + j, axis=0) * scaled
+                # The multiplier G_ij is G_ji, of the pivot's row, which spares waiting for the update of row i before.
+                update = g[i] - tl.gather(source, j % 2 * 16 + 2 * i + half, axis=0) * scaled
                 if 2 * i == j:
                     update = tl.where(half == 1, update, g[i])
                 new = new + (update,)
@@ -125,14 +136,48 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
     w = tl.zeros([8, 32], tl.float64)
     squares = tl.zeros([32], tl.float64)
     kept_rows = tl.zeros([32], tl.int32)
+    unsure = tl.zeros([32], tl.int32)
     for i in tl.static_range(8):
         row = 2 * i + half
         pivot = tl.gather(g[i], half * 16 + row, axis=0)
         kept = pivot > threshold
         kept_rows += kept.to(tl.int32)
-        line = tl.where(column < row, g[i], tl.where(column == row, 1.0, 0.0)) * _rsqrt(pivot, kept)
+        line = tl.where(column < row, g[i], tl.where(column == row, 1.0, 0.0))
+        unsure |= ((pivot + line * line * _PIVOT_NOISE > threshold) & (pivot <= threshold)).to(tl.int32)
+        line *= _rsqrt(pivot, kept)
         squares += line * line
-        w = tl.where(place == i, (line * root)[None, :], w)
-    # ||W||² is at most 32 times the largest part a lane holds, ||G|| at most its trace, 16 * 2: κ² is below the product.
-    ill = tl.max((squares * 1024.0 > _SECOND_PASS_ABOVE).to(tl.int32), axis=0)
-    return tl.reshape(w, [16, 16]), ill, kept_rows
+        w = tl.where(place == i, line[None, :], w)
+    # ||W||² is at most 32 times the largest part a lane holds, ||G|| at most its trace 16 * 2: κ² is below the product.
+    ill = tl.max(unsure | (squares * 1024.0 > _KEPT_LIMIT).to(tl.int32), axis=0)
+    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept_rows
+
+
+@triton.jit
+def gram_schmidt(y, before, scale, N: tl.constexpr):
+    """Classical Gram-Schmidt run twice, column by column in float64: slow, and accurate at any condition number.
+
+    Args:
+        y: ``[16, N]`` float32, a channel a row.
+        before: Orthonormal panels ``[16, N]`` float32 to project against first.
+        scale: Upper word of the largest squared column norm of the state.
+
+    Returns:
+        ``[16, N]`` float32, zero where a column is dependent, and the counts of :func:`inverse_factor`.
+    """
+    channel = tl.arange(0, 16)[:, None]
+    wide = y.to(tl.float64)
+    threshold = _TOLERANCE_SQUARED * (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
+    done = tl.zeros([16, N], tl.float64)
+    count = 0
+    for j in range(16):
+        v = tl.sum(tl.where(channel == j, wide, 0.0), axis=0)[None, :]
+        for _ in range(2):  # twice is enough
+            for d in tl.static_range(len(before)):
+                q = before[d].to(tl.float64)
+                v -= tl.sum(tl.sum(q * v, axis=1)[:, None] * q, axis=0)[None, :]
+            v -= tl.sum(tl.sum(done * v, axis=1)[:, None] * done, axis=0)[None, :]
+        squared = tl.sum(tl.sum(v * v, axis=1), axis=0)
+        if squared > threshold:
+            done = tl.where(channel == j, v / tl.sqrt(squared), done)
+            count += 1
+    return done.to(tl.float32), tl.where(tl.arange(0, 32) == 0, count, 0)

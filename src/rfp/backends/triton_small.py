@@ -7,7 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from rfp.backends.triton_factor import inverse_factor, upper_word
+from rfp.backends.triton_factor import gram_schmidt, inverse_factor, upper_word
 from rfp.backends.triton_hash import draw_pairs
 
 # Numbers of the normalisations.
@@ -15,36 +15,35 @@ NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
 
 
 @triton.jit
-def _orthonormalize(panels, kept, PANELS: tl.constexpr):
-    """QR of the channels: each panel of 16 is freed of those before it, then multiplied by its inverse factor.
+def _orthonormalize(panels, kept, PANELS: tl.constexpr, N: tl.constexpr):
+    """QR of the channels, panel by panel of 16: freed of the panels before, multiplied by the inverse factor.
 
-    One pass in float64 serves unless the columns are ill-conditioned; then there is a second, on columns that are
-    orthonormal but for the rounding of the first.
+    One pass of Cholesky QR in float64 serves but for ill-conditioned columns, which are rare and taken one by one.
     """
-    scale = 0
+    entry_scale = 0
     if PANELS > 1:
         for c in tl.static_range(PANELS):
-            wide = panels[c].to(tl.float64)
-            scale = tl.maximum(scale, tl.max(upper_word(tl.sum(wide * wide, axis=1)), axis=0))
+            squares = panels[c].to(tl.float64)
+            entry_scale = tl.maximum(entry_scale, tl.max(upper_word(tl.sum(squares * squares, axis=1)), axis=0))
     done = ()
     for c in tl.static_range(PANELS):
         y = panels[c]
-        bound = scale
-        again = 1
-        rows = tl.zeros([32], tl.int32)
-        for _ in range(2):
-            if again > 0:
-                wide = y.to(tl.float64)
-                for _twice in tl.static_range(2):  # a column may lie almost in the span of the panels before
-                    for d in tl.static_range(c):
-                        q = done[d].to(tl.float64)
-                        wide -= tl.dot(tl.dot(wide, tl.trans(q), out_dtype=tl.float64), q, out_dtype=tl.float64)
-                gram = tl.dot(wide, tl.trans(wide), out_dtype=tl.float64)
-                w, again, rows = inverse_factor(gram, bound, PANELS == 1)
-                y = tl.dot(w, wide, out_dtype=tl.float64).to(tl.float32)
-                bound = 0x3FF00000  # the second pass judges columns of norm 1, or 0 where dropped
+        wide = y.to(tl.float64)
+        for _ in tl.static_range(2):  # twice: a column may lie almost in the span of the panels before
+            for d in tl.static_range(c):
+                q = done[d].to(tl.float64)
+                wide -= tl.dot(tl.dot(wide, tl.trans(q), out_dtype=tl.float64), q, out_dtype=tl.float64)
+        gram = tl.dot(wide, tl.trans(wide), out_dtype=tl.float64)
+        w, scaling, scale, ill, rows = inverse_factor(gram, entry_scale, PANELS == 1)
+        if PANELS == 1:
+            wide = (y * scaling).to(tl.float64)  # computed anew: meanwhile the registers are free
+        else:
+            w *= scaling.to(tl.float64)
+        result = tl.dot(w, wide, out_dtype=tl.float64).to(tl.float32)
+        if ill > 0:
+            result, rows = gram_schmidt(y, done, scale, N)
         kept += rows
-        done = done + (y,)
+        done = done + (result,)
     return done, kept
 
 
@@ -160,7 +159,7 @@ def small_graphs_kernel(
                 panels = scaled
         if NORMALIZATION == 2:
             if p % normalize_every == 0:
-                panels, kept = _orthonormalize(panels, kept, PANELS)
+                panels, kept = _orthonormalize(panels, kept, PANELS, N)
         for c in tl.static_range(PANELS):
             store = real[None, :] & (c * 16 + channel < k)
             tl.store(target + p * k + c * 16, panels[c], mask=store)
