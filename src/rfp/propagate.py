@@ -94,6 +94,10 @@ class Trajectory:
         return self.states[:, :, -1]
 
 
+def _everything(a: Tensor, ptr: Tensor) -> Tensor:
+    return a
+
+
 def _problem(
     operators: Operator | Sequence[Operator],
     features: Tensor,
@@ -202,23 +206,24 @@ def propagate(
     b, n, k = problem.features.shape
     shape = (n, b, len(problem.operators), num_steps + 1, k)
     report = Report(name, reason, tally)
+    keep = record or _everything
     if name in _WHOLE:
         run = import_module(_WHOLE[name]).run
         storage = run(problem, kept_dtype, tally, progress)
     elif any(operator.differentiable for operator in problem.operators):
         # Autograd wants the steps as separate tensors, joined once.
         kept = [
-            torch.stack(
-                [a if record is None else record(a, problem.ptr) for a in _LOOPS[name](problem, S, tally)], dim=2
-            )
+            torch.stack([keep(a, problem.ptr) for a in _LOOPS[name](problem, S, tally)], dim=2)
             for S in problem.operators
         ]
         storage = torch.stack(kept, dim=2).transpose(0, 1).to(kept_dtype)
     else:
         storage = torch.empty(shape, dtype=kept_dtype, device=features.device)
         for o, operator in enumerate(problem.operators):
-            for p, a in enumerate(_LOOPS[name](problem, operator, tally)):
-                storage[:, :, o, p] = (a if record is None else record(a, problem.ptr)).transpose(0, 1)
+            steps = _LOOPS[name](problem, operator, tally)
+            for p in range(num_steps + 1):
+                # No name is kept on the state, which would be one more copy in memory while the next is computed.
+                storage[:, :, o, p] = keep(next(steps), problem.ptr).transpose(0, 1)
                 if progress is not None and p:
                     progress(1)
     if strict:

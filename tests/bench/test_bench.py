@@ -100,6 +100,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rfp.bench.runner.CASES", {"tiny": Case("tiny", "a tiny case", build)})
     monkeypatch.setattr("rfp.bench.cases.CASES", {"tiny": Case("tiny", "a tiny case", build)})
     monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
+    monkeypatch.setattr("rfp.bench.runner.peak_bytes", lambda case, data_root: 25)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -113,6 +114,7 @@ def test_command_writes_a_result_file(tmp_path: Path) -> None:
     assert lines[2]["skipped"] == "not installed"
     assert lines[2]["seconds"] == ""
     assert float(lines[1]["ratio"]) == pytest.approx(float(lines[1]["seconds"]) / float(lines[0]["seconds"]), rel=0.5)
+    assert float(lines[0]["peak_over_result"]) == 2.5
     assert lines[0]["torch"] == torch.__version__
     assert (tmp_path / "p.png").stat().st_size > 1000
     assert [row.name for row in runner.read(path)] == ["ours", "peer", "absent"]

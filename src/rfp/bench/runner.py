@@ -12,6 +12,7 @@ import numpy as np
 from rfp.bench.cases import CASES, Contender
 from rfp.bench.environment import environment, slug
 from rfp.bench.measure import Timing, copy_bandwidth, measure
+from rfp.bench.peak import peak_bytes
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ def run(
             warm_up = int(contender.repeats > 1)  # what takes minutes is run once
             timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=warm_up)
             ours = timing.seconds if ours is None else ours
-            rows.append(_row(name, contender, timing, ours))
+            peak = _peak(name, contender, timing, device, data_root)
+            rows.append(_row(name, contender, timing, ours, peak))
             say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.2f}x ours")
     return rows, facts
 
@@ -61,8 +63,15 @@ def _skipped(case: str, contender: Contender) -> Row:
     return Row(case, contender.name, None, None, None, 0, None, None, None, contender.num_edges, contender.skip)
 
 
-def _row(case: str, contender: Contender, timing: Timing, ours: float) -> Row:
-    over = timing.peak_bytes / contender.result_bytes if contender.result_bytes else None
+def _peak(case: str, contender: Contender, timing: Timing, device: str, data_root: Path | None) -> int:
+    """Bytes above the start: as the allocator counts them on a GPU; on a CPU of our own contender, in a new process."""
+    if device == "cuda":
+        return timing.peak_bytes
+    return peak_bytes(case, data_root) if contender.result_bytes else 0
+
+
+def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int) -> Row:
+    over = peak / contender.result_bytes if contender.result_bytes and peak else None
     return Row(
         case=case,
         name=contender.name,
@@ -71,7 +80,7 @@ def _row(case: str, contender: Contender, timing: Timing, ours: float) -> Row:
         slowest=round(timing.slowest, 6),
         repeats=timing.repeats,
         ratio=None if contender.num_edges else round(timing.seconds / ours, 3),
-        peak_mib=round(timing.peak_bytes / 2**20, 1),
+        peak_mib=round(peak / 2**20, 1) if peak else None,
         peak_over_result=None if over is None else round(over, 3),
         num_edges=contender.num_edges,
         skipped="",
