@@ -84,12 +84,14 @@ def counting() -> None:
 
     graph = power_law(20_000, 140_000, seed=0)
     exact = exact_count(graph, "triangle")
-    for deflation, color in ((0, RED), (32, BLUE)):
+    for deflation, hubs, color in ((0, 0, RED), (32, 0, GREEN), (8, None, BLUE)):
         seen: list[SampleEstimate] = []
-        count_triangles(graph, num_samples=2048, deflation=deflation, progress=seen.append)
+        count_triangles(graph, num_samples=2048, deflation=deflation, hubs=hubs, progress=seen.append)
         samples = [e.num_samples for e in seen]
         low, high = zip(*[e.interval for e in seen], strict=True)
-        label = f"deflation {deflation}" if deflation else "plain TraceTriangle"
+        label = (
+            "plain TraceTriangle" if not deflation else f"deflation {deflation}" + (", hubs" if hubs is None else "")
+        )
         left.fill_between(samples, low, high, color=color, alpha=0.18, lw=0)
         left.plot(samples, [e.value for e in seen], color=color, lw=1.2, label=f"{label}, 95 % interval")
     left.axhline(exact, color="black", lw=1, ls="--", label=f"exact: {exact:,}")

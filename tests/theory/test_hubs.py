@@ -44,10 +44,12 @@ def test_the_hubs_are_the_nodes_of_highest_degree(skewed: nx.Graph) -> None:
 
 def test_automatic_number_is_bounded(skewed: nx.Graph) -> None:
     sparse = split_hubs(as_graph(skewed), "triangle", None)
-    assert 103 - sparse.rest.num_nodes == int(LARGEST_SHARE * 103)
+    assert 1 <= 103 - sparse.rest.num_nodes <= int(LARGEST_SHARE * 103)
+    ring = split_hubs(as_graph(nx.cycle_graph(80)), "triangle", None)
+    assert ring.rest.num_nodes == 60  # two terms a node: only the share bounds it
     complete = nx.complete_graph(60)  # listing the triangles of one node takes 59 * 58 terms and more
     split = split_hubs(as_graph(complete), "triangle", None)
-    assert 1 <= 60 - split.rest.num_nodes <= WORK_PER_ENTRY * 60 * 59 / (59 * 58)
+    assert 1 <= 60 - split.rest.num_nodes <= WORK_PER_ENTRY["triangle"] * 60 * 59 / (59 * 58)
 
 
 def test_no_hubs_leave_the_graph_alone(skewed: nx.Graph) -> None:
@@ -63,11 +65,11 @@ def test_estimates(skewed: nx.Graph, count, pattern: str, hubs: int | None) -> N
     plain = count(skewed, num_samples=3000, seed=0)
     got = count(skewed, num_samples=3000, seed=0, hubs=hubs, per_node=True)
     assert abs(got.value - total) < 4.5 * got.standard_error
-    assert got.standard_error < plain.standard_error / 3
+    assert got.standard_error < plain.standard_error / (3 if hubs else 1.5)
     assert got.per_node.shape == (103,)
     error = np.abs(got.per_node.numpy() - expected) / (got.per_node_standard_error.numpy() + 1e-9)
     assert error.max() < 5
-    assert (got.per_node_standard_error == 0).sum() >= 3
+    assert (got.per_node_standard_error == 0).sum() >= (hubs or 1)
 
 
 def test_everything_a_hub_is_exact(awkward: nx.Graph) -> None:

@@ -34,8 +34,8 @@ from torch import Tensor
 
 from rfp.errors import ArgumentError
 
-# Neighbours fetched ahead of their use by the sparse product: 8 rows of 256 bytes; 4 and 16 were slower.
-_AHEAD = 8
+# How far ahead of their use the sparse product fetches neighbours: 8 rows of 64 numbers, but at most 16 rows.
+_NUMBERS_AHEAD, _ROWS_AHEAD = 512, 16
 # Rows copied into a buffer for a dense product: 64 x 64 doubles are half of a first-level cache.
 _ROWS = 64
 # One Cholesky pass in float64 loses (condition number)² x 1e-16 of orthogonality. Beyond this bound on
@@ -224,7 +224,7 @@ def _check(name: str, tensor: Tensor, *shape: int) -> Any:
 def _gather(col, value, a, out, i, start, stop, c, lanes):
     total, last = _zeros(out, lanes), len(col) - 1
     for e in range(start, stop):
-        ahead = col[min(e + _AHEAD, last)]
+        ahead = col[min(e + min(_NUMBERS_AHEAD // lanes, _ROWS_AHEAD), last)]
         for line in range(0, lanes, 64 // a.itemsize):
             _prefetch(a, (ahead, c + line))
         total = _fma(total, value[e], _load(a, (col[e], c), lanes))
@@ -466,12 +466,18 @@ def _normalize(a, n, k, orthogonal, tolerance, g, w, out):
 @_kernel
 def _multiply(crow, col, value, first, n, x, y):
     """y = S x for the graph of n nodes that starts at node ``first``."""
+    width = x.shape[1]
     for r in range(n):
-        for c in range(0, x.shape[1], 8):
-            row = _zeros(y, 8)
+        for c in range(0, width - 8, 16):
+            pair = _zeros(y, 16)
             for e in range(crow[first + r], crow[first + r + 1]):
-                row = _fma(row, value[e], _load(x, (col[e] - first, c), 8))
-            _store(row, y, (r, c))
+                pair = _fma(pair, value[e], _load(x, (col[e] - first, c), 16))
+            _store(pair, y, (r, c))
+        for c in range(width - width % 16, width, 8):
+            single = _zeros(y, 8)
+            for e in range(crow[first + r], crow[first + r + 1]):
+                single = _fma(single, value[e], _load(x, (col[e] - first, c), 8))
+            _store(single, y, (r, c))
 
 
 @_kernel

@@ -194,6 +194,7 @@ class Stages:
             self.grams.stride(0),
             K=self.width,
             ROWS=_ROWS,
+            SPLIT=self.width == 64,
             num_warps=4,
         )
         parts = (self.programs, self.grams.stride(0))
@@ -214,6 +215,7 @@ class Stages:
             self.k,
             K=self.width,
             ROWS=_ROWS,
+            SPLIT=self.width == 64,
             num_warps=4,
         )
         self.factorized += b

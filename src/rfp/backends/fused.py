@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -35,8 +35,8 @@ from rfp.operators import MatrixOperator
 _WIDTHS = (32, 64, 128)
 # Below so many problems the chip is not full and time is latency: one launch of the widest variant beats one of each.
 _SINGLE_LAUNCH_BELOW = 1024
-# Entries of a row held in registers: molecules have at most 4 bonds and the diagonal.
-_SLOTS = 5
+# Entries of a row held in registers beside the diagonal: an atom of a molecule has rarely more bonds.
+_SLOTS = 4
 # Registers of a thread: 16 warps fit a multiprocessor at once.
 _REGISTERS = 128
 
@@ -206,8 +206,8 @@ class _Trajectories:
         return list(zip([0, *needed[:-1]], needed, strict=True))[::-1]
 
 
-def launch_options(width: int, k: int) -> dict[str, int | None]:
-    """Warps and registers of a variant: one warp holds a graph of up to 64 nodes and 16 channels."""
+def launch_options(width: int, k: int) -> dict[str, Any]:
+    """Warps and registers of a program: one warp holds a graph of up to 64 nodes and 16 channels."""
     if k > 16:
         return {"num_warps": width // 32 * 2}
     return {"num_warps": max(1, width // 64), "maxnreg": _REGISTERS if width == 32 else None}

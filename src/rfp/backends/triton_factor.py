@@ -149,7 +149,8 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
         w = tl.where(place == i, line[None, :], w)
     # ||W||² is at most 32 times the largest part a lane holds, ||G|| at most its trace 16 * 2: κ² is below the product.
     ill = tl.max(unsure | (squares * 1024.0 > _KEPT_LIMIT).to(tl.int32), axis=0)
-    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept_rows
+    kept = tl.sum(tl.where(column == 0, kept_rows, 0), axis=0)
+    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept
 
 
 @triton.jit
@@ -180,4 +181,4 @@ def gram_schmidt(y, before, scale, N: tl.constexpr):
         if squared > threshold:
             done = tl.where(channel == j, v / tl.sqrt(squared), done)
             count += 1
-    return done.to(tl.float32), tl.where(tl.arange(0, 32) == 0, count, 0)
+    return done.to(tl.float32), count

@@ -79,7 +79,7 @@ def product_kernel(
                 j = tl.load(col + entry, mask=there, other=0, eviction_policy="evict_first").to(tl.int64)
                 weight = tl.load(value + entry, mask=there, other=0.0, eviction_policy="evict_first")[:, None]
                 at = (j * source_row + b * source_trajectory)[:, None] + channel[None, :]
-                y += weight * tl.load(source + at, mask=wanted, other=0.0, eviction_policy="evict_last")
+                y += weight * tl.load(source + at, mask=wanted, other=0.0)
     i = tl.load(row + r, mask=live, other=0).to(tl.int64)
     is_piece = r < num_pieces
     at_target = (i * target_row + b * target_trajectory)[:, None] + channel[None, :]
@@ -101,6 +101,7 @@ def gram_kernel(
     grams_trajectory,
     K: tl.constexpr,
     ROWS: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):
     """Parts of the Gram matrix, ``grams`` ``[B, programs, K, K]``. Grid: (programs, B).
 
@@ -109,7 +110,7 @@ def gram_kernel(
     b = tl.program_id(1).to(tl.int64)
     states += b * trajectory
     grams += b * grams_trajectory + tl.program_id(0) * (K * K)
-    H: tl.constexpr = K // 2 if K == 64 else K  # a wide matrix by quarters, one of which the symmetry spares
+    H: tl.constexpr = K // 2 if SPLIT else K  # a wide matrix by quarters, one of which the symmetry spares
     channel = tl.arange(0, H)
     square = channel[:, None] * K + channel[None, :]
     upper = tl.zeros([H, H], tl.float64)
@@ -158,7 +159,6 @@ def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
     weight += b * (K * K)
     channel = tl.arange(0, K)
     narrow = tl.arange(0, 16)
-    lane = tl.arange(0, 32)
     square = channel[:, None] * K + channel[None, :]
     g = tl.load(gram + square)
     squares = tl.sum(tl.where(channel[:, None] == channel[None, :], g, 0.0), axis=0)
@@ -179,12 +179,11 @@ def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
             against = tl.dot(tl.trans(before), tl.load(gram + at), out_dtype=tl.float64)
             v -= tl.dot(before, against, out_dtype=tl.float64)
             small = tl.dot(tl.trans(v), tl.dot(g, v, out_dtype=tl.float64), out_dtype=tl.float64)
-            w, scaling, _, ill, rows = inverse_factor(small, scale, False)
+            w, scaling, _, ill, kept = inverse_factor(small, scale, False)
             columns = tl.dot(v, tl.trans(w * scaling.to(tl.float64)), out_dtype=tl.float64)
             tl.store(weight + at, columns)
             norms += tl.sum(columns * columns, axis=0)
             # Large coefficients carry rounding of G into the pivots, which makes dropping a column a guess.
-            kept = tl.sum(tl.where(lane % 16 == 0, rows, 0), axis=0)
             large = tl.max(tl.max(v * v, axis=1), axis=0) > 16.0
             unsure |= ill | ((kept < tl.minimum(k - c, 16)) & large).to(tl.int32)
             total += kept
@@ -207,10 +206,11 @@ def apply_kernel(
     k,
     K: tl.constexpr,
     ROWS: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):
     """``target = source W``, row block by row block, W upper triangular. Grid: (row blocks, B)."""
     b = tl.program_id(1).to(tl.int64)
-    H: tl.constexpr = K // 2 if K == 64 else K
+    H: tl.constexpr = K // 2 if SPLIT else K
     channel = tl.arange(0, H)
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     live = (i < num_rows)[:, None]

@@ -45,7 +45,13 @@ PerNode = Annotated[
 Epsilon = Annotated[float, _estimating(help="Stop when the interval is the count ± this fraction of it.")]
 Confidence = Annotated[float, _estimating(help="Coverage of the interval.")]
 MaxSamples = Annotated[int, _estimating(min=2, help="Stop here in any case.")]
-Deflation = Annotated[int, _estimating(min=0, help="Directions removed before sampling; 0 is plain TraceTriangle.")]
+Deflation = Annotated[int, _estimating(min=0, help="Directions removed before sampling, 0 for none.")]
+Hubs = Annotated[
+    int | None,
+    _estimating(
+        min=0, help="Nodes of highest degree counted exactly, 0 for none. Default: as many as cost about 100 samples."
+    ),
+]
 BlockSize = Annotated[
     int | None, _estimating(min=1, help="Samples that share one product. Default: 128 MB a state, at most 32.")
 ]
@@ -63,7 +69,8 @@ def count(
     epsilon: Epsilon = 0.05,
     confidence: Confidence = 0.95,
     max_samples: MaxSamples = DEFAULT_LIMIT,
-    deflation: Deflation = 32,
+    deflation: Deflation = 8,
+    hubs: Hubs = None,
     block_size: BlockSize = None,
     distribution: Distribution = "rademacher",
     seed: Seed = 0,
@@ -81,8 +88,9 @@ def count(
     """Count triangles, 4-cycles or closed walks of a graph.
 
     Random features are propagated (Hutchinson's estimator of trace(A^P)) until the confidence interval is as narrow as
-    asked for. If that is not reached after --max-samples, the estimate is printed with the interval it has, a warning
-    goes to stderr, and "reached" is false in the JSON report.
+    asked for. With --hubs 0 --deflation 0 this is the paper's TraceTriangle. If the interval is not reached after
+    --max-samples, the estimate is printed with the one it has, a warning goes to stderr, and "reached" is false in the
+    JSON report.
 
     Examples:
 
@@ -96,7 +104,7 @@ def count(
         sampling = Sampling(
             max_samples, epsilon, confidence, distribution, seed, deflation, per_node is not None, block_size
         )
-        query = count_run.parse_query(pattern, sampling, exact=exact, force=force, per_node=per_node)
+        query = count_run.parse_query(pattern, sampling, hubs=hubs, exact=exact, force=force, per_node=per_node)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     options = ReadOptions(

@@ -31,6 +31,7 @@ class Query:
     pattern: str
     length: int | None
     sampling: Sampling
+    hubs: int | None
     exact: bool
     force: bool
     per_node: Path | None
@@ -40,10 +41,18 @@ class Query:
         return self.pattern if self.length is None else f"{self.pattern}:{self.length}"
 
 
-def parse_query(pattern: str, sampling: Sampling, *, exact: bool, force: bool, per_node: Path | None) -> Query:
+def parse_query(
+    pattern: str,
+    sampling: Sampling,
+    *,
+    hubs: int | None = None,
+    exact: bool = False,
+    force: bool = False,
+    per_node: Path | None = None,
+) -> Query:
     """Read the pattern and refuse options that do not go together.
 
-    >>> parse_query("walk:5", Sampling(), exact=False, force=False, per_node=None).length
+    >>> parse_query("walk:5", Sampling()).length
     5
     """
     if force and not exact:
@@ -53,7 +62,9 @@ def parse_query(pattern: str, sampling: Sampling, *, exact: bool, force: bool, p
     if pattern.startswith("walk:") and pattern[5:].isdecimal():
         if exact and per_node is not None:
             raise ArgumentError("--per-node with --exact knows triangle, cycle4, tailed_triangle and star, not walks")
-        return Query("walk", int(pattern[5:]), sampling, exact, force, per_node)
+        if hubs:
+            raise ArgumentError(f"--hubs is for triangle and cycle4, not for walks, got {hubs}")
+        return Query("walk", int(pattern[5:]), sampling, hubs, exact, force, per_node)
     if pattern not in PATTERNS:
         raise ArgumentError(
             "--pattern must be triangle, cycle4 or walk:P with P at least 0, or with --exact also tailed_triangle or "
@@ -61,7 +72,7 @@ def parse_query(pattern: str, sampling: Sampling, *, exact: bool, force: bool, p
         )
     if not exact and pattern not in ESTIMATED:
         raise ArgumentError(f"{pattern} is only counted exactly; add --exact")
-    return Query(pattern, None, sampling, exact, force, per_node)
+    return Query(pattern, None, sampling, hubs, exact, force, per_node)
 
 
 def run(query: Query, loaded: LoadedGraph, progress: Progress | None) -> dict[str, Any]:
@@ -101,7 +112,7 @@ def estimated(query: Query, graph: Graph, progress: Progress | None) -> SampleEs
     arguments: dict[str, Any] = {field.name: getattr(query.sampling, field.name) for field in fields(query.sampling)}
     if query.length is not None:
         return count_walks(graph, length=query.length, progress=progress, **arguments)
-    return ESTIMATED[query.pattern](graph, progress=progress, **arguments)
+    return ESTIMATED[query.pattern](graph, hubs=query.hubs, progress=progress, **arguments)
 
 
 def exact(query: Query, graph: Graph, loaded: LoadedGraph) -> int:

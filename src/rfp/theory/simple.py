@@ -74,9 +74,9 @@ def simplify(graph: Any) -> Graph:
     return Graph(torch.from_numpy(edge_index).to(read.device), read.num_nodes, ptr=read.ptr)
 
 
-def simple_matrix(graph: Any) -> sp.csr_array:
-    """The adjacency matrix of a simple graph in int32, without the stored zeros of the diagonal."""
-    matrix = require_simple(graph).pattern.to_scipy()
+def integer_matrix(graph: Graph) -> sp.csr_array:
+    """The adjacency matrix in int32, without the stored zeros of the diagonal, of a graph known to be simple."""
+    matrix = graph.pattern.to_scipy()
     matrix = sp.csr_array((matrix.data.astype(np.int32), matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
     matrix.eliminate_zeros()
     return matrix

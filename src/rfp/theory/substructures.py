@@ -16,7 +16,7 @@ memory is bounded by blocks (:mod:`rfp.theory.ordered`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,33 +26,23 @@ from torch import Tensor
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
-from rfp.theory.ordered import Ints, OrderedGraph, column_sums, masked_product, row_blocks, row_sums, row_work
-from rfp.theory.simple import require_simple, simple_matrix
+from rfp.theory.ordered import Ints, OrderedGraph, column_sums, masked_product, row_sums
+from rfp.theory.ordered_counts import (
+    cycle4_work,
+    cycles4_at_nodes,
+    cycles4_once,
+    triangle_work,
+    triangles_at_nodes,
+    triangles_once,
+)
+from rfp.theory.simple import integer_matrix, require_simple
 
 # Terms of sparse products an exact count may take unless told otherwise: about ten minutes on one core.
 MAX_WORK = 5_000_000_000
 
 
-def _triangle(graph: OrderedGraph) -> Ints:
-    r"""Triangles at each node.
-
-    With U the edges from low to high, a triangle low < middle < high is found once in :math:`(U U) \odot U` at (low,
-    high) and once in :math:`(U^\top U) \odot U` at (middle, high); both products are cheap in this order, the third is
-    not.
-    """
-    upper, lower = graph.upper, graph.lower
-    low_high = masked_product(upper, upper, upper)
-    middle_high = masked_product(lower, upper, upper)
-    return graph.restore(row_sums(low_high) + column_sums(low_high) + row_sums(middle_high))[:, None]
-
-
-def _triangle_once(graph: OrderedGraph) -> Ints:
-    """Each triangle at its lowest node."""
-    return graph.restore(row_sums(masked_product(graph.upper, graph.upper, graph.upper)))
-
-
 def _tailed_triangle(graph: OrderedGraph) -> Ints:
-    triangles = _triangle(graph)[:, 0]
+    triangles = triangles_at_nodes(graph)
     joint = triangles * (graph.degree - 2)
     # A tail ends at each neighbour of a triangle's node, except in the triangle itself: two of its nodes are
     # neighbours.
@@ -62,7 +52,7 @@ def _tailed_triangle(graph: OrderedGraph) -> Ints:
 
 def _tailed_triangle_once(graph: OrderedGraph) -> Ints:
     """Each tailed triangle at its joint."""
-    return _triangle(graph)[:, 0] * (graph.degree - 2)
+    return triangles_at_nodes(graph) * (graph.degree - 2)
 
 
 def _tails_of_others(graph: OrderedGraph) -> Ints:
@@ -91,62 +81,6 @@ def _star_once(graph: OrderedGraph) -> Ints:
     return graph.degree * (graph.degree - 1) * (graph.degree - 2) // 6
 
 
-def _paths_to_lower(graph: OrderedGraph) -> Iterator[tuple[Ints, Ints]]:
-    """Paths v - u - w with u and w below v, as keys ``v n + w``, and u; a block holds all paths of its v."""
-    lower, both, n = graph.lower, graph.both, graph.num_nodes
-    starts, degree = both.indptr.astype(np.int64), np.diff(both.indptr).astype(np.int64)
-    for rows in row_blocks(row_work(lower, both)):
-        block = lower[rows]
-        v = np.repeat(np.arange(rows.start, rows.stop), np.diff(block.indptr))
-        u = block.indices.astype(np.int64)
-        length = degree[u]
-        edge = np.repeat(np.arange(len(u)), length)
-        place = np.arange(len(edge)) - np.repeat(np.cumsum(length) - length, length)
-        w = both.indices[starts[u[edge]] + place].astype(np.int64)
-        below = w < v[edge]
-        edge, w = edge[below], w[below]
-        yield v[edge] * n + w, u[edge]
-
-
-def _runs(key: Ints) -> tuple[Ints, Ints]:
-    """Where each run of equal values starts in a sorted array, and its length."""
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    return first, np.diff(first, append=len(key))
-
-
-def _cycle4(graph: OrderedGraph) -> Ints:
-    """4-cycles at each node. Each is found from its highest node v: a node w joined to v by c paths over nodes u closes
-    c (c - 1) / 2 of them, and each of the c nodes u lies on c - 1."""
-    count = np.zeros(graph.num_nodes, dtype=np.int64)
-    for key, u in _paths_to_lower(graph):
-        order = np.argsort(key)
-        first, paths = _runs(key[order])
-        pair, closed = key[order[first]], paths * (paths - 1) // 2
-        np.add.at(count, pair // graph.num_nodes, closed)
-        np.add.at(count, pair % graph.num_nodes, closed)
-        np.add.at(count, u[order], np.repeat(paths - 1, paths))
-    return graph.restore(count)[:, None]
-
-
-def _cycle4_once(graph: OrderedGraph) -> Ints:
-    """Each 4-cycle at its highest node."""
-    count = np.zeros(graph.num_nodes, dtype=np.int64)
-    for key, _ in _paths_to_lower(graph):
-        key.sort()
-        first, paths = _runs(key)
-        np.add.at(count, key[first] // graph.num_nodes, paths * (paths - 1) // 2)
-    return graph.restore(count)
-
-
-def _triangle_work(graph: OrderedGraph) -> int:
-    incoming = np.diff(graph.lower.indptr).astype(np.int64)
-    return int((graph.out_degree * (incoming + graph.out_degree)).sum())
-
-
-def _cycle4_work(graph: OrderedGraph) -> int:
-    return int((graph.out_degree * np.diff(graph.both.indptr)).sum())
-
-
 @dataclass(frozen=True)
 class Pattern:
     """How a pattern is counted.
@@ -155,29 +89,29 @@ class Pattern:
         orbits: Names of the classes of nodes that are alike in it.
         count: How often each node is in each orbit, ``[n, orbits]``.
         once: Every occurrence at one of its nodes, ``[n]``, for the total.
-        work: Terms of sparse products that takes.
+        work: Terms of sparse products that takes, ``[n]``, to be added up.
     """
 
     orbits: tuple[str, ...]
     count: Callable[[OrderedGraph], Ints]
     once: Callable[[OrderedGraph], Ints]
-    work: Callable[[OrderedGraph], int]
+    work: Callable[[OrderedGraph], Ints]
 
 
 PATTERNS: dict[str, Pattern] = {
-    "triangle": Pattern(("corner",), _triangle, _triangle_once, _triangle_work),
-    "tailed_triangle": Pattern(("joint", "tail", "corner"), _tailed_triangle, _tailed_triangle_once, _triangle_work),
-    "star": Pattern(("centre", "leaf"), _star, _star_once, lambda graph: int(graph.matrix.nnz)),
-    "cycle4": Pattern(("corner",), _cycle4, _cycle4_once, _cycle4_work),
+    "triangle": Pattern(("corner",), lambda graph: triangles_at_nodes(graph)[:, None], triangles_once, triangle_work),
+    "tailed_triangle": Pattern(("joint", "tail", "corner"), _tailed_triangle, _tailed_triangle_once, triangle_work),
+    "star": Pattern(("centre", "leaf"), _star, _star_once, lambda graph: graph.degree),
+    "cycle4": Pattern(("corner",), lambda graph: cycles4_at_nodes(graph)[:, None], cycles4_once, cycle4_work),
 }
 
 
-def _prepare(graph: Any, pattern: str, max_work: float) -> tuple[Pattern, OrderedGraph]:
+def _prepare(graph: Graph, pattern: str, max_work: float) -> tuple[Pattern, OrderedGraph]:
     if pattern not in PATTERNS:
         raise unknown_choice("pattern", pattern, PATTERNS)
-    ordered = OrderedGraph(simple_matrix(graph))
+    ordered = OrderedGraph(integer_matrix(graph))
     chosen = PATTERNS[pattern]
-    work = chosen.work(ordered)
+    work = int(chosen.work(ordered).sum())
     if work > max_work:
         raise ArgumentError(
             f"an exact count of {pattern} takes {work:.3g} terms of sparse products (some ten million a second), above "
@@ -202,7 +136,7 @@ def node_counts(graph: Any, pattern: str, *, max_work: float = MAX_WORK) -> Tens
         >>> node_counts(nx.lollipop_graph(3, 1), "tailed_triangle").tolist()  # joint, tail, corner
         [[0, 0, 1], [0, 0, 1], [1, 0, 0], [0, 1, 0]]
     """
-    chosen, ordered = _prepare(graph, pattern, max_work)
+    chosen, ordered = _prepare(require_simple(graph), pattern, max_work)
     return torch.from_numpy(chosen.count(ordered))
 
 
@@ -238,5 +172,5 @@ def exact_count(graph: Any, pattern: str, *, max_work: float = MAX_WORK) -> int:
 
 def exact_work(graph: Any, pattern: str) -> int:
     """How many terms of sparse products :func:`exact_count` adds up, some ten million a second."""
-    chosen, ordered = _prepare(graph, pattern, math.inf)
-    return chosen.work(ordered)
+    chosen, ordered = _prepare(require_simple(graph), pattern, math.inf)
+    return int(chosen.work(ordered).sum())
