@@ -3,8 +3,8 @@
     python benchmarks/gpu.py --zinc zinc12k.pt --output benchmarks/results/gpu-h200.csv
     python benchmarks/gpu.py --cases zinc,batch
 
-``--zinc`` names a file of ``torch.save({"edge_index", "num_nodes", "num_edges"})``: the edges of all graphs in node numbers
-of their own graph, and the counts of each. Without it, random graphs of the same sizes stand in.
+``--zinc`` names a file of ``torch.save({"edge_index", "num_nodes", "num_edges"})``: the edges of all graphs in node
+numbers of their own graph, and the counts of each. Without it, random graphs of the same sizes stand in.
 """
 
 from __future__ import annotations
@@ -89,7 +89,11 @@ def zinc(path: Path | None) -> tuple[Tensor, Tensor, Tensor]:
         stored = torch.load(path)
         return stored["edge_index"].long(), stored["num_nodes"], stored["num_edges"]
     graphs = [ring_with_chords(int(n), seed) for seed, n in enumerate(torch.randint(12, 36, (12_000,)))]
-    return torch.cat(graphs, dim=1), torch.tensor([int(g.max()) + 1 for g in graphs]), torch.tensor([g.size(1) for g in graphs])
+    return (
+        torch.cat(graphs, dim=1),
+        torch.tensor([int(g.max()) + 1 for g in graphs]),
+        torch.tensor([g.size(1) for g in graphs]),
+    )
 
 
 def ring_with_chords(n: int, seed: int) -> Tensor:
@@ -148,12 +152,13 @@ def lengths(a: Tensor, ptr: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k]
 def check_qr(storage: Tensor, problem: Problem) -> tuple[float, float, float]:
     r"""Whether every state is the Q of ``S a`` by the rule of :func:`rfp.normalization.qr`, in float64, graph by graph.
 
-    With :math:`y = S a^{(p-1)}` and :math:`C = q^\top y`: C must be upper triangular with a positive diagonal, q orthonormal
-    where not zero, and a column may be zero only if its part outside the span of those before it is below the tolerance.
+    With :math:`y = S a^{(p-1)}` and :math:`C = q^\top y`: C must be upper triangular with a positive diagonal, q
+    orthonormal where not zero, and a column may be zero only if its part outside the span of those before it is below
+    the tolerance.
 
     Returns:
-        The largest error of :math:`q^\top q - I`; the largest entry of C below the diagonal, over the rounding of the product;
-        and the number of columns that are wrong in another way.
+        The largest error of :math:`q^\top q - I`; the largest entry of C below the diagonal, over the rounding of the
+        product; and the number of columns that are wrong in another way.
     """
     segments = Segments(problem.ptr, storage.size(1) * storage.size(4))
     orthogonality = triangularity = 0.0
@@ -189,15 +194,14 @@ def check_qr(storage: Tensor, problem: Problem) -> tuple[float, float, float]:
                 unit = float(largest[g, b]) * epsilon
                 print(f"    operator {o} step {p} graph {g} of {int(problem.ptr.diff()[g])} nodes column {j} kept "
                       f"{bool(kept[g, b, j])}: before {float(before[g, b, j]) / unit:.2f} outside "
-                      f"{float(outside[g, b, j]) / unit:.2f} noise {float(noise[g, b, 0]) / unit:.2f} epsilons")  # fmt: skip
+                      f"{float(outside[g, b, j]) / unit:.2f} "
+                      f"noise {float(noise[g, b, 0]) / unit:.2f} epsilons")  # fmt: skip
     return orthogonality, triangularity, wrong
 
 
 def problem_of(graph: Graph, names: tuple[str, ...], k: int, steps: int, **more: object) -> Problem:
     options = {"normalization": "qr", "normalize_every": 1, "num_trajectories": 1, "seed": 0, **more}
-    start = random_features(
-        graph, num_channels=k, num_trajectories=options["num_trajectories"], seed=options["seed"]
-    )
+    start = random_features(graph, num_channels=k, num_trajectories=options["num_trajectories"], seed=options["seed"])
     operators = tuple(from_name(name, graph) for name in names)
     return Problem(operators, start, graph.offsets, steps, options["normalization"], options["normalize_every"])
 
@@ -230,7 +234,9 @@ def gate(name: str, backend: Callable[..., Tensor], graph: Graph, k: int, **more
 
 
 def check_fused(num_graphs: int) -> None:
-    """Thousands of random graphs through the fused kernel; a few hundred of them state by state against the reference."""
+    """Thousands of random graphs through the fused kernel; a few hundred of them state by state against the
+    reference.
+    """
     gate("fused qr", fused.run, random_batch(num_graphs, 40, seed=1), 16)
     gate("fused qr", fused.run, random_batch(num_graphs, 128, seed=2), 16)
     gate("fused qr, larger graphs beside", fused.run, random_batch(64, 300, seed=3), 16)
@@ -238,7 +244,9 @@ def check_fused(num_graphs: int) -> None:
     names = ("normalized_adjacency", "normalized_laplacian")
     computed = fused.run(problem_of(graph.to(DEVICE), names, 16, 2), torch.float32, DeviceTally()).cpu()
     difference = (computed - by_reference(problem_of(graph, names, 16, 2))).abs()
-    print(f"ok  fused against the reference, two steps: median {difference.median():.1e}, largest {difference.max():.1e}")
+    print(
+        f"ok  fused against the reference, two steps: median {difference.median():.1e}, largest {difference.max():.1e}"
+    )
 
 
 def check_wide(num_graphs: int) -> None:
@@ -291,7 +299,9 @@ def time_zinc(path: Path | None) -> None:
         kernels = fused._Trajectories(out, problem.ptr, graph.largest, normalization, 1)
         time = measure_kernels(lambda k=kernels: k.compute(problem.operators, features=features))
         add("zinc-12k", f"fused {normalization}, kernels", time, num_bytes)
-    add("zinc-12k", "fused qr, whole call", measure(lambda: fused.run(problem, torch.float32, DeviceTally())), num_bytes)
+    add(
+        "zinc-12k", "fused qr, whole call", measure(lambda: fused.run(problem, torch.float32, DeviceTally())), num_bytes
+    )
     options = {"num_channels": 16, "num_steps": 16, "largest": graph.largest, "graph_keys": torch.arange(12_000)}
     operators = list(problem.operators)
     add("zinc-12k", "fused qr, features drawn", measure(lambda: fused.draw(graph, operators, **options)), num_bytes)
@@ -307,7 +317,9 @@ def time_zinc(path: Path | None) -> None:
 
 
 def time_batch(path: Path | None) -> None:
-    """A training batch of 128 graphs: features drawn and propagated, replayed from a CUDA graph and launched plainly."""
+    """A training batch of 128 graphs: features drawn and propagated, replayed from a CUDA graph and launched
+    plainly.
+    """
     edges, nodes, counts = zinc(path)
     graph = batch_of(edges[:, : int(counts[:128].sum())], nodes[:128], counts[:128])
     operators = [from_name(name, graph) for name in ("normalized_adjacency", "normalized_laplacian")]
@@ -349,7 +361,9 @@ def time_large(name: str, num_nodes: int, num_edges: int, k: int = 64, steps: in
     add(name, "  normalisation", measure_kernels(lambda: stages.normalize(product, target)))
     if library:
         add(name, "  torch.sparse product", measure(lambda: csr @ source.flatten(1)), one)
-        loops = measure(lambda: [None for _ in sparse.loop(problem, problem.operators[0], DeviceTally())], repeats=3, warmup=1)
+        loops = measure(
+            lambda: [None for _ in sparse.loop(problem, problem.operators[0], DeviceTally())], repeats=3, warmup=1
+        )
         add(name, "library calls (sparse)", loops, num_bytes)
 
 
@@ -392,7 +406,9 @@ def copy_bandwidth() -> float:
 def main() -> None:
     global copy_gb_per_s
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default="check-fused,check-wide,check-options,check-large,zinc,batch,arxiv,arxiv10,papers")
+    parser.add_argument(
+        "--cases", default="check-fused,check-wide,check-options,check-large,zinc,batch,arxiv,arxiv10,papers"
+    )
     parser.add_argument("--zinc", type=Path)
     parser.add_argument("--graphs", type=int, default=2000, help="random graphs of each check")
     parser.add_argument("--output", type=Path)

@@ -1,7 +1,7 @@
 """Write the benchmark table of README.md and its picture from the committed result files; nothing is typed by hand.
 
-    python benchmarks/render_readme.py            # rewrite
-    python benchmarks/render_readme.py --check    # fail if the README is out of date
+python benchmarks/render_readme.py            # rewrite
+python benchmarks/render_readme.py --check    # fail if the README is out of date
 """
 
 from __future__ import annotations

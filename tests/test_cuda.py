@@ -45,8 +45,9 @@ def test_awkward_graphs(backend: str, normalization: str, operator: str) -> None
 
 @pytest.mark.parametrize(("backend", "dtype"), [("sparse", torch.float64), ("fused", torch.float32)])
 def test_molecules(backend: str, dtype: torch.dtype) -> None:
-    # The sparse loop keeps float32 states: one (graph, step) in 8,000 has a dependent column whose rounding noise, under
-    # an ill-conditioned block before it, passes the tolerance. The fused kernel keeps its states on chip and does not.
+    # The sparse loop keeps float32 states: one (graph, step) in 8,000 has a dependent column whose rounding noise,
+    # under an ill-conditioned block before it, passes the tolerance. The fused kernel keeps its states on chip and
+    # does not.
     operators = ["normalized_adjacency", "normalized_laplacian"]
     settings = {"num_channels": 16, "num_steps": 16, "operators": operators, "dtype": dtype}
     check_backend(backend, molecule_like(500), device="cuda", **settings)

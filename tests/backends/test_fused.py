@@ -42,7 +42,9 @@ def test_equals_the_reference(results: Any, name: str) -> None:
 
 
 def check_ill_conditioned(got: torch.Tensor, dropped: int, span: float) -> None:
-    """Orthonormal to 1e-6, zero where Householder's decomposition in float64 finds a column dependent, the same span."""
+    """Orthonormal to 1e-6, zero where Householder's decomposition in float64 finds a column dependent, the same
+    span.
+    """
     q = got[:, 0, 0, 1].double()
     want = expected(CASES["ill-conditioned"])[0][:, 0, 0, 1].double()
     kept = want.norm(dim=0) > 0
@@ -81,7 +83,7 @@ def test_draw_refuses_what_the_kernel_cannot_do() -> None:
     options = {"num_steps": 1, "num_channels": 4}
     with pytest.raises(ArgumentError, match="at most 128 nodes and 64 channels, got 200 nodes"):
         fused.draw(path, [], largest=FUSED_MAX_NODES + 72, **options)
-    with pytest.raises(ArgumentError, match="got 65 channels|and 65 channels"):
+    with pytest.raises(ArgumentError, match=r"got 65 channels|and 65 channels"):
         fused.draw(path, [], num_steps=1, num_channels=65)
     with pytest.raises(ArgumentError, match="the kernel draws normal, rademacher, uniform, got 'cauchy'"):
         fused.draw(path, [], distribution="cauchy", **options)

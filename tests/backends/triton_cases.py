@@ -1,5 +1,5 @@
-"""Cases for the Triton backends. Without a GPU they run in Triton's interpreter, which must be chosen before Triton is imported:
-hence a process of its own, which computes every case of a file and hands the results back.
+"""Cases for the Triton backends. Without a GPU they run in Triton's interpreter, which must be chosen before Triton is
+imported: hence a process of its own, which computes every case of a file and hands the results back.
 
     TRITON_INTERPRET=1 python -m tests.backends.triton_cases fused results.pt
 """
@@ -80,7 +80,9 @@ def hub(n: int = 70) -> Graph:
 def fused_cases() -> dict[str, Case]:
     awkward = awkward_batch(list(awkward_graphs().values()))
     several = as_graph([_one(nx.gnm_random_graph(n, 2 * n, seed=n)) for n in (9, 20)])
-    directed = Graph(torch.tensor([[0, 0, 1, 2, 2, 3, 0], [1, 1, 2, 0, 2, 1, 3]]), 5, torch.tensor([1, 2, 0.5, 3, 4, -1, 2]))
+    directed = Graph(
+        torch.tensor([[0, 0, 1, 2, 2, 3, 0], [1, 1, 2, 0, 2, 1, 3]]), 5, torch.tensor([1, 2, 0.5, 3, 4, -1, 2])
+    )
     mixed = as_graph([_one(nx.cycle_graph(5)), _one(nx.gnm_random_graph(140, 300, seed=1)), _one(nx.star_graph(3))])
     return {
         "awkward": Case(awkward, ("normalized_laplacian",), channels=6),

@@ -1,8 +1,9 @@
 """One large graph on a GPU: the loop of :mod:`rfp.backends.sparse` in Triton kernels that the host never waits for.
 
 Float64 Gram matrices decide about dependent columns and ill-conditioning on the device
-(:mod:`rfp.backends.triton_large`). Rows of many entries are summed in pieces, so that hubs of a skewed graph do not hold
-up the rest (:mod:`rfp.backends.row_plan`). All sums are made in a fixed order: the same graph on the same GPU gives the same bits.
+(:mod:`rfp.backends.triton_large`). Rows of many entries are summed in pieces, so that hubs of a skewed graph do not
+hold up the rest (:mod:`rfp.backends.row_plan`). All sums are made in a fixed order: the same graph on the same GPU
+gives the same bits.
 """
 
 from __future__ import annotations

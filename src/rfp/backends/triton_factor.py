@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: RUF005, SIM102 (in Triton tuples grow by addition, and constant conditions stand alone)
+# ruff: noqa: RUF005 (in Triton tuples grow by addition, and constant conditions stand alone)
 r"""Triton: the inverse Cholesky factor of 16 x 16 Gram matrices in the registers of one warp, in float64.
 
 For :math:`G = y^\top y = R^\top R` it finds :math:`W = R^{-1}`, so that :math:`q = y W` has orthonormal columns and
@@ -22,8 +22,9 @@ from rfp.normalization import dependence_tolerance
 
 # The state is float32, whatever the Gram matrix is computed in.
 _TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
-# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that make its
-# column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance beyond doubt.
+# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that
+# make its column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance
+# beyond doubt.
 _KEPT_LIMIT = tl.constexpr(1e9)
 _PIVOT_NOISE = tl.constexpr(1e-14)
 # 896 = 1023 - 127 is the difference of the exponent biases of float64 and float32.
@@ -84,15 +85,16 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
 
     Returns:
         :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power of two s, float32, with
-        which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0; and ``[32]`` counts, whose sum
-        over lanes 0 and 16 is the number of kept columns.
+        which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0; and ``[32]`` counts,
+        whose sum over lanes 0 and 16 is the number of kept columns.
     """
     lane = tl.arange(0, 32)
     half = lane // 16
     column = lane % 16
     place = tl.arange(0, 8)[:, None]
 
-    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through all that follows.
+    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through all that
+    # follows.
     tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
     g = ()
     scales = tl.zeros([32], tl.int32)
@@ -102,8 +104,8 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
         scales = tl.maximum(scales, tl.where(column == 2 * i + half, upper_word(line), 0))
     scale = tl.max(scales, axis=0) if OWN_SCALE else entry_scale
 
-    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root of
-    # the power must exist in float32, for y to be multiplied with it: at most 2^126.
+    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root
+    # of the power must exist in float32, for y to be multiplied with it: at most 2^126.
     exponent = tl.minimum(1534 - (scale >> 21), 1149)
     root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
     root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
@@ -149,8 +151,7 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
         w = tl.where(place == i, line[None, :], w)
     # ||W||² is at most 32 times the largest part a lane holds, ||G|| at most its trace 16 * 2: κ² is below the product.
     ill = tl.max(unsure | (squares * 1024.0 > _KEPT_LIMIT).to(tl.int32), axis=0)
-    kept = tl.sum(tl.where(column == 0, kept_rows, 0), axis=0)
-    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept
+    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept_rows
 
 
 @triton.jit
@@ -181,4 +182,4 @@ def gram_schmidt(y, before, scale, N: tl.constexpr):
         if squared > threshold:
             done = tl.where(channel == j, v / tl.sqrt(squared), done)
             count += 1
-    return done.to(tl.float32), count
+    return done.to(tl.float32), tl.where(tl.arange(0, 32) == 0, count, 0)

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-# ruff: noqa: RUF005, SIM102 (in Triton tuples grow by addition, and constant conditions stand alone)
+
 r"""Triton: one step of a large graph in few passes over memory, and nothing that the host must wait for.
 
-A step is ``product_kernel`` (:math:`y = S q`), ``gram_kernel`` and ``sum_kernel`` (:math:`G = y^\top y`, its parts added in
-a fixed order), ``factor_kernel`` (:math:`W = R^{-1}`, in one program) and ``apply_kernel`` (:math:`q = y W`). States are
-float32; Gram matrices, factors and the product :math:`y W` float64.
+A step is ``product_kernel`` (:math:`y = S q`), ``gram_kernel`` and ``sum_kernel`` (:math:`G = y^\top y`, its parts
+added in a fixed order), ``factor_kernel`` (:math:`W = R^{-1}`, in one program) and ``apply_kernel`` (:math:`q = y W`).
+States are float32; Gram matrices, factors and the product :math:`y W` float64.
 
 The Gram matrix is not summed in the product, as it might be: its 64 x 64 accumulator takes the registers with which the
 product hides the latency of its reads, and with it the product took half as long again. Read from the cache, where the
@@ -150,8 +150,8 @@ def sum_kernel(grams, gram, num_parts, grams_trajectory, K: tl.constexpr, WORDS:
 def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
     r"""``weight`` W with :math:`q = y W`, by panels of 16 columns. Grid: (B,).
 
-    A panel's columns in the basis of y, :math:`V = E_c - W W^\top G E_c`, are freed of the columns before it; the inverse
-    factor of :math:`V^\top G V` makes them orthonormal. For ``L2`` W only scales the columns to length 1.
+    A panel's columns in the basis of y, :math:`V = E_c - W W^\top G E_c`, are freed of the columns before it; the
+    inverse factor of :math:`V^\top G V` makes them orthonormal. For ``L2`` W only scales the columns to length 1.
     """
     b = tl.program_id(0).to(tl.int64)
     status += b * _WORDS

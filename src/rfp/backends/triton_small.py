@@ -74,8 +74,8 @@ def small_graphs_kernel(
 ):
     """The trajectory of problem ``(graph * B + trajectory) * O + operator``.
 
-    A tile is ``[16, N]``: channel, node, so that the nodes lie along the lanes of the warp and a neighbour's state is one
-    shuffle away.
+    A tile is ``[16, N]``: channel, node, so that the nodes lie along the lanes of the warp and a neighbour's state is
+    one shuffle away.
 
     Args:
         out: ``[n, B, row_operators, P + 1, k]``, from the first operator of this launch on.
@@ -87,7 +87,7 @@ def small_graphs_kernel(
         dropped: ``[1]`` int64, receives the number of dependent columns.
         above: Graphs of at most so many nodes, or of more than N, are left alone.
         PANELS: ``k / 16`` rounded up.
-        SLOTS: Entries of each row kept in registers beside the diagonal; the others are read at every step.
+        SLOTS: Entries of each row kept in registers; the others are read at every step.
     """
     problem = tl.program_id(0).to(tl.int64)
     o = problem % num_operators
@@ -101,27 +101,16 @@ def small_graphs_kernel(
     real = local < size
     start = tl.load(crow + begin + local, mask=real, other=0)
     stop = tl.load(crow + begin + local + 1, mask=real, other=0)
+    longest = tl.max(stop - start, axis=0)
     value += o * nnz
-    # A node is no neighbour of itself: the diagonal entry, if it is among the first of its row, is kept apart.
-    below = tl.zeros([N], tl.int32)
-    on_diagonal = tl.zeros([N], tl.int32)
-    for slot in tl.static_range(SLOTS + 1):
-        place = tl.load(col + start + slot, mask=start + slot < stop, other=-1) - begin
-        below += ((place >= 0) & (place < local)).to(tl.int32)
-        on_diagonal += (place == local).to(tl.int32)
-    diagonal = tl.load(value + start + below, mask=on_diagonal > 0, other=0.0)
-    longest = tl.max(stop - start - on_diagonal, axis=0)
     slots = ()
     for slot in tl.static_range(SLOTS):
-        entry = start + slot + tl.where(slot >= below, on_diagonal, 0)
-        filled = entry < stop
-        neighbour = tl.load(col + entry, mask=filled, other=0) - begin
+        filled = start + slot < stop
+        neighbour = tl.load(col + start + slot, mask=filled, other=0) - begin
         slots = slots + (
             tl.where(filled, neighbour, 0).to(tl.int32),
-            tl.load(value + entry, mask=filled, other=0.0),
+            tl.load(value + start + slot, mask=filled, other=0.0),
         )
-
-    start += on_diagonal  # the entries after the slots lie behind the diagonal, if that was met
 
     channel = tl.arange(0, 16)[:, None]
     row = (begin + local) * num_trajectories + b
@@ -140,7 +129,7 @@ def small_graphs_kernel(
         tl.store(target + c * 16, a, mask=mask)
         panels = panels + (a,)
 
-    kept = 0
+    kept = tl.zeros([32], tl.int32)
     for p in range(1, num_steps + 1):
         sums = ()
         for c in tl.static_range(PANELS):
@@ -148,7 +137,7 @@ def small_graphs_kernel(
             for slot in tl.static_range(SLOTS):
                 index = tl.broadcast_to(slots[2 * slot][None, :], [16, N])
                 y += tl.gather(panels[c], index, axis=1) * slots[2 * slot + 1][None, :]
-            sums = sums + (y + panels[c] * diagonal[None, :],)
+            sums = sums + (y,)
         for late in range(SLOTS, longest):
             there = start + late < stop
             other = tl.load(col + start + late, mask=there, other=0) - begin
@@ -176,5 +165,6 @@ def small_graphs_kernel(
             tl.store(target + p * k + c * 16, panels[c], mask=store)
 
     if NORMALIZATION == 2:
-        missing = num_steps // normalize_every * k - kept
+        total = tl.sum(tl.where(tl.arange(0, 32) % 16 == 0, kept, 0), axis=0)
+        missing = num_steps // normalize_every * k - total
         tl.atomic_add(dropped, missing.to(tl.int64), mask=missing > 0, sem="relaxed")
