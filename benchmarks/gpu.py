@@ -168,6 +168,7 @@ def check_qr(storage: Tensor, problem: Problem) -> tuple[float, float, float]:
     for o, operator in enumerate(problem.operators):
         csr = operator.csr.to(torch.float64)
         absolute = csr.with_value(csr.value.abs())
+        rounding = epsilon * max(1.0, float(csr.crow.diff().max()) ** 0.5 / 2)  # of a sum of so many terms
         for p in range(problem.normalize_every, problem.num_steps + 1, problem.normalize_every):
             a = storage[:, :, o, p - 1].double()
             # The reference rounds the product to float32 before it is normalised.
@@ -180,9 +181,11 @@ def check_qr(storage: Tensor, problem: Problem) -> tuple[float, float, float]:
             identity = torch.diag_embed(kept.double())
             # A product's rounding is relative to its terms, which may be far larger than their sum.
             terms = (absolute @ a.abs().flatten(1)).view_as(a).transpose(0, 1)
-            noise = epsilon * lengths(terms, problem.ptr).amax(-1)[..., None]  # [G, B, 1]
+            noise = rounding * lengths(terms, problem.ptr).amax(-1)[..., None]  # [G, B, 1]
             orthogonality = max(orthogonality, float((gram - identity).abs().amax()))
-            triangularity = max(triangularity, float((c.tril(-1).abs() / noise[..., None].clamp_min(1e-300)).amax()))
+            # A dropped column has a part outside the span, up to the tolerance, which later columns may meet.
+            below = (c.tril(-1) * kept[..., None, :]).abs() / noise[..., None].clamp_min(1e-300)
+            triangularity = max(triangularity, float(below.amax()))
             outside = lengths(y - segments.apply(q, c.triu()), problem.ptr)
             before = lengths(y - segments.apply(q, c.triu(1)), problem.ptr)
             threshold = (tolerance * largest)[..., None]

@@ -18,6 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SET_UP = ("pip ", "git ", "make ", "cd ")
+# A block of `>>>` lines is held to the output it shows.
+DOCTEST = (
+    "import doctest, sys; runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS); "
+    "runner.run(doctest.DocTestParser().get_doctest(sys.argv[1], {}, 'block', None, 0)); "
+    "sys.exit(bool(runner.failures))"
+)
 
 
 def blocks(document: Path) -> list[tuple[int, str, str]]:
@@ -29,6 +35,8 @@ def blocks(document: Path) -> list[tuple[int, str, str]]:
 
 def commands(language: str, code: str) -> list[list[str]]:
     """The processes a block asks for."""
+    if language == "python" and code.startswith(">>>"):
+        return [[sys.executable, "-c", DOCTEST, code]]
     if language == "python":
         return [[sys.executable, "-c", code]]
     if language in ("bash", "sh", "shell", "console"):
