@@ -171,6 +171,8 @@ def _fma4(s, a, w0, w1, w2, w3):
 
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
+# Called by kernels only, so neither cached nor callable from Python, which is quicker to compile.
+_helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @cache
@@ -263,7 +265,7 @@ def spmm(crow: Tensor, col: Tensor, value: Tensor, a: Tensor, out: Tensor | None
     return out
 
 
-@_kernel
+@_helper
 def _add_gram(a, rows, g):
     """g += aᵀ a over the first rows: the upper triangle, in tiles of 4 x 8 that stay in registers."""
     for j in range(0, a.shape[1], 8):
@@ -309,7 +311,7 @@ def gram(a: Tensor) -> Tensor:
     return torch.from_numpy(upper + np.triu(upper, 1).transpose(0, 2, 1))
 
 
-@_kernel
+@_helper
 def _times_upper(a, rows, w, out):
     """out = a w over the first rows, w upper triangular; up to 3 rows more are written."""
     for j in range(0, a.shape[1], 8):
@@ -360,7 +362,14 @@ def apply(a: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
     return out
 
 
-@_kernel
+@njit(inline="always")
+def _clear(a, rows):
+    for r in range(rows):
+        for c in range(0, a.shape[1], 8):
+            _store(_zeros(a, 8), a, (r, c))
+
+
+@_helper
 def _inverse_factor(g, k, least, w):
     """w = R⁻¹ for g = Rᵀ R (overwritten by R); returns ||w||_F², or infinity at the first pivot R_ii² <= least.
 
@@ -395,14 +404,14 @@ def _inverse_factor(g, k, least, w):
     return total + _sum(squares)
 
 
-@_kernel
+@_helper
 def _gram_schmidt(a, n, k, threshold, coefficients, q):
     """q = Gram-Schmidt basis of a (overwritten); a residual <= threshold leaves a zero column.
 
     Every column is projected twice, which is enough: a new q_i is taken out of all later columns at once, along memory;
     and each column is projected on all of q once more before its length is judged.
     """
-    q[:n] = 0.0
+    _clear(q, n)
     rank = 0
     for i in range(k):
         if rank == n:
@@ -433,12 +442,10 @@ def _gram_schmidt(a, n, k, threshold, coefficients, q):
                 _store(_fma(_load(a, (r, c), 8), -q[r, i], row), a, (r, c))
 
 
-@_kernel
+@_helper
 def _normalize(a, n, k, orthogonal, tolerance, g, w, out):
     """out = N(a) for one graph (a is overwritten); returns the number of zero columns a QR leaves."""
-    for i in range(g.shape[0]):
-        for c in range(0, g.shape[1], 8):
-            _store(_zeros(g, 8), g, (i, c))
+    _clear(g, g.shape[0])
     _add_gram(a, n, g)
     trace, largest = 0.0, 0.0
     for i in range(k):
@@ -463,7 +470,7 @@ def _normalize(a, n, k, orthogonal, tolerance, g, w, out):
     return zeros
 
 
-@_kernel
+@_helper
 def _multiply(crow, col, value, first, n, x, y):
     """y = S x for the graph of n nodes that starts at node ``first``."""
     width = x.shape[1]
@@ -480,7 +487,7 @@ def _multiply(crow, col, value, first, n, x, y):
             _store(single, y, (r, c))
 
 
-@_kernel
+@_helper
 def _record(a, n, k, out, first, b, o, p):
     for r in range(n):
         for c in range(0, k - 7, 8):

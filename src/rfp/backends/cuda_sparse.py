@@ -30,13 +30,14 @@ from rfp.errors import NumericalError
 from rfp.normalization import Tally
 from rfp.operators import MatrixOperator, Operator
 
-# Rows a program of the product takes, for each width of the states, and entries of each row it asks for at a time.
-_PRODUCT_ROWS = {16: 64, 32: 32, 64: 16}
-_PRODUCT_WARPS = 4
+# Elements of the states that a program of the product holds: few, so that none waits long for the longest row of another.
+# Entries of each row that it asks for at a time.
+_PRODUCT_TILE = 256
 _UNROLL = 4
-# Rows that the other kernels take at a time; programs of the Gram kernel on each multiprocessor.
-_ROWS = 64
-_GRAM_PROGRAMS = 2
+# For each width of the states: rows that the other kernels take at a time, and programs of the Gram kernel on each
+# multiprocessor.
+_ROWS = {16: 128, 32: 64, 64: 64}
+_GRAM_PROGRAMS = {16: 8, 32: 4, 64: 2}
 
 
 def run(
@@ -104,11 +105,12 @@ class Stages:
         self.csr = cast(MatrixOperator, operator).csr.to(torch.float32)
         self.plan = row_plan(self.csr)
         self.width = 16 if self.k <= 16 else 32 if self.k <= 32 else 64
-        self.blocks = -(-self.num_rows // _ROWS)
+        self.rows = _ROWS[self.width]
+        self.blocks = -(-self.num_rows // self.rows)
         processors = 1
         if problem.features.is_cuda:
             processors = torch.cuda.get_device_properties(self.device).multi_processor_count
-        self.programs = min(processors * _GRAM_PROGRAMS, self.blocks)
+        self.programs = min(processors * _GRAM_PROGRAMS[self.width], self.blocks)
         matrix = torch.zeros(self.num_trajectories, self.width, self.width, dtype=torch.float64, device=self.device)
         self.grams = matrix[:, None].repeat(1, self.programs, 1, 1)
         self.gram, self.weight = matrix, torch.empty_like(matrix)
@@ -156,7 +158,7 @@ class Stages:
     def _sums(
         self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
     ) -> None:
-        rows = _PRODUCT_ROWS[self.width]
+        rows = _PRODUCT_TILE // self.width
         product_kernel[(-(-len(row) // rows), self.num_trajectories)](
             source,
             target,
@@ -178,7 +180,7 @@ class Stages:
             ROWS=rows,
             UNROLL=_UNROLL,
             UNIT=unit,
-            num_warps=_PRODUCT_WARPS,
+            num_warps=1,
         )
 
     def normalize(self, source: Tensor, target: Tensor) -> None:
@@ -194,8 +196,7 @@ class Stages:
             self.k,
             self.grams.stride(0),
             K=self.width,
-            ROWS=_ROWS,
-            SPLIT=self.width == 64,
+            ROWS=self.rows,
             num_warps=4,
         )
         parts = (self.programs, self.grams.stride(0))
@@ -215,8 +216,7 @@ class Stages:
             target.stride(1),
             self.k,
             K=self.width,
-            ROWS=_ROWS,
-            SPLIT=self.width == 64,
+            ROWS=self.rows,
             num_warps=4,
         )
         self.factorized += b

@@ -35,10 +35,10 @@ from rfp.operators import MatrixOperator
 _WIDTHS = (32, 64, 128)
 # Below so many problems the chip is not full and time is latency: one launch of the widest variant beats one of each.
 _SINGLE_LAUNCH_BELOW = 1024
-# Entries of a row held in registers beside the diagonal: an atom of a molecule has rarely more bonds.
+# Entries of a row held in registers: those of an atom with three bonds.
 _SLOTS = 4
-# Registers of a thread: 16 warps fit a multiprocessor at once.
-_REGISTERS = 128
+# Registers of a thread for the narrowest graphs.
+_REGISTERS = 168
 
 
 def run(
@@ -154,7 +154,8 @@ class _Trajectories:
             widths = self._widths(problems)
             for number, (above, width) in enumerate(widths):
                 with self._beside(number < len(widths) - 1):
-                    small_graphs_kernel[(problems,)](
+                    options = launch_options(width, k, problems)
+                    small_graphs_kernel[(-(-problems // options["M"]),)](
                         self.out[:, :, first:],
                         self.out if features is None else features,
                         csr.crow,
@@ -164,6 +165,7 @@ class _Trajectories:
                         self.ptr if keys is None else keys,
                         self.ptr if streams is None else streams,
                         self.dropped,
+                        problems,
                         num_trajectories,
                         len(several),
                         row_operators,
@@ -177,7 +179,7 @@ class _Trajectories:
                         SLOTS=_SLOTS,
                         NORMALIZATION=self.normalization,
                         DISTRIBUTION=distribution,
-                        **launch_options(width, k),
+                        **options,
                     )
             first += len(several)
 
@@ -206,8 +208,12 @@ class _Trajectories:
         return list(zip([0, *needed[:-1]], needed, strict=True))[::-1]
 
 
-def launch_options(width: int, k: int) -> dict[str, Any]:
-    """Warps and registers of a program: one warp holds a graph of up to 64 nodes and 16 channels."""
+def launch_options(width: int, k: int, problems: int) -> dict[str, Any]:
+    """Problems, warps and registers of a program.
+
+    Two narrow graphs share a warp where there are enough of them; one warp holds a graph of up to 64 nodes and 16 channels.
+    """
     if k > 16:
-        return {"num_warps": width // 32 * 2}
-    return {"num_warps": max(1, width // 64), "maxnreg": _REGISTERS if width == 32 else None}
+        return {"M": 1, "num_warps": width // 32 * 2}
+    pairs = width == 32 and problems >= _SINGLE_LAUNCH_BELOW
+    return {"M": 2 if pairs else 1, "num_warps": max(1, width // 64), "maxnreg": _REGISTERS if width == 32 else None}

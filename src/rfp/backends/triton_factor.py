@@ -1,6 +1,6 @@
 # mypy: ignore-errors
-# ruff: noqa: RUF005 (in Triton tuples grow by addition, and constant conditions stand alone)
-r"""Triton: the inverse Cholesky factor of 16 x 16 Gram matrices in the registers of one warp, in float64.
+# ruff: noqa: RUF005, SIM102 (in Triton tuples grow by addition, and constant conditions stand alone)
+r"""Triton: the inverse Cholesky factors of 16 x 16 Gram matrices in the registers of one warp, in float64.
 
 For :math:`G = y^\top y = R^\top R` it finds :math:`W = R^{-1}`, so that :math:`q = y W` has orthonormal columns and
 :math:`R_{jj} > 0`: the Q of :func:`rfp.normalization.qr`, with the same rule for dependent columns. Gauss elimination
@@ -22,9 +22,8 @@ from rfp.normalization import dependence_tolerance
 
 # The state is float32, whatever the Gram matrix is computed in.
 _TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
-# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that
-# make its column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance
-# beyond doubt.
+# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that make its
+# column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance beyond doubt.
 _KEPT_LIMIT = tl.constexpr(1e9)
 _PIVOT_NOISE = tl.constexpr(1e-14)
 # 896 = 1023 - 127 is the difference of the exponent biases of float64 and float32.
@@ -55,103 +54,102 @@ def _widened(x, live):
 
 
 @triton.jit
-def _reciprocal(x, live):
-    """1 / x, zero where not ``live``: one step of third order takes the guess to the last bit."""
-    guess = _rsqrt_guess(x)
-    y = _widened(guess * guess, live)
-    error = 1.0 - x * y
-    return y + y * (error + error * error)
+def _of_lane(values, lane: tl.constexpr):  # [32] -> scalar
+    return tl.sum(tl.where(tl.arange(0, 32) == lane, values, 0), axis=0)
 
 
 @triton.jit
-def _rsqrt(x, live):
-    y = _widened(_rsqrt_guess(x), live)
-    error = 1.0 - x * y * y
-    return y + y * (error * (0.5 + 0.375 * error))
+def inverse_factors(first, second, first_scale, second_scale, OWN_SCALE: tl.constexpr):
+    r"""Factorise two matrices at once, one in each half of the warp: a lane holds a column of all 16 rows.
 
-
-@triton.jit
-def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
-    r"""Factorise one matrix.
-
-    A lane of the warp holds one column of 8 rows: the even rows lie in the lower half of the warp, the odd rows in the
-    upper half. Row operations then are local to a lane, but for the broadcast of the multipliers along a row.
+    Row operations then are local to a lane, but for the broadcast of the multipliers along a row.
 
     Args:
-        gram: ``[16, 16]`` float64.
-        entry_scale: Upper word of the largest squared column norm of the whole state, against which a residual
-            is judged; not read if ``OWN_SCALE``.
-        OWN_SCALE: Take the scale from the diagonal of ``gram``.
+        first, second: ``[16, 16]`` float64.
+        first_scale, second_scale: Upper words of the largest squared column norms of the whole states, against which a
+            residual is judged; not read if ``OWN_SCALE``.
+        OWN_SCALE: Take the scales from the diagonals of the matrices.
 
     Returns:
-        :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power of two s, float32, with
-        which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0; and ``[32]`` counts,
-        whose sum over lanes 0 and 16 is the number of kept columns.
+        For each matrix a tuple: :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power
+        of two s, float32, with which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0;
+        the number of kept columns.
     """
     lane = tl.arange(0, 32)
     half = lane // 16
     column = lane % 16
-    place = tl.arange(0, 8)[:, None]
+    place = tl.arange(0, 16)[:, None]
 
-    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through all that
-    # follows.
-    tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
+    tile = tl.reshape(tl.permute(tl.join(first, second), 0, 2, 1), [16, 32])
+    # This gather moves nothing. It ends the layout of the matrix unit, which the compiler would carry through the rest.
+    tile = tl.gather(tile, tl.broadcast_to(lane[None, :], [16, 32]), axis=1)
     g = ()
     scales = tl.zeros([32], tl.int32)
-    for i in tl.static_range(8):
+    for i in tl.static_range(16):
         line = tl.sum(tl.where(place == i, tile, 0.0), axis=0)
         g = g + (line,)
-        scales = tl.maximum(scales, tl.where(column == 2 * i + half, upper_word(line), 0))
-    scale = tl.max(scales, axis=0) if OWN_SCALE else entry_scale
+        scales = tl.maximum(scales, tl.where(column == i, upper_word(line), 0))
+    if OWN_SCALE:
+        scales = tl.broadcast_to(tl.max(tl.reshape(scales, [2, 16]), axis=1)[:, None], [2, 16])
+        scales = tl.reshape(scales, [32])
+    else:
+        scales = tl.where(half == 0, first_scale, second_scale)
 
-    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root
-    # of the power must exist in float32, for y to be multiplied with it: at most 2^126.
-    exponent = tl.minimum(1534 - (scale >> 21), 1149)
+    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root of
+    # the power must exist in float32, for y to be multiplied with it: at most 2^126.
+    exponent = tl.minimum(1534 - (scales >> 21), 1149)
     root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
-    root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
+    root = tl.where(scales >= 0x7FF00000, float("nan"), root)  # an infinite state makes the result NaN, not zero
     unit = root * root
-    threshold = _TOLERANCE_SQUARED * ((scale.to(tl.int64) << 32).to(tl.float64, bitcast=True) * unit)
+    threshold = _TOLERANCE_SQUARED * ((scales.to(tl.int64) << 32).to(tl.float64, bitcast=True) * unit)
     new = ()
-    for i in tl.static_range(8):
+    for i in tl.static_range(16):
         new = new + (g[i] * unit,)
     g = new
 
-    for j in tl.static_range(16):
-        source = g[j // 2]
-        pivot = tl.gather(source, tl.full([32], j % 2 * 16 + j, tl.int32), axis=0)
-        pivot_row = tl.gather(source, j % 2 * 16 + column, axis=0)
-        inverse = _reciprocal(pivot, pivot > threshold)
-        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot).
-        scaled = tl.where(column == j, inverse + 1.0, inverse * pivot_row)
-        new = ()
-        for i in tl.static_range(8):
-            if 2 * i + 1 <= j:  # rows up to the pivot stay
-                new = new + (g[i],)
-            else:
-                # The multiplier G_ij is G_ji, of the pivot's row, which spares waiting for the update of row i before.
-                update = g[i] - tl.gather(source, j % 2 * 16 + 2 * i + half, axis=0) * scaled
-                if 2 * i == j:
-                    update = tl.where(half == 1, update, g[i])
-                new = new + (update,)
-        g = new
-
-    w = tl.zeros([8, 32], tl.float64)
+    w = tl.zeros([16, 32], tl.float64)
     squares = tl.zeros([32], tl.float64)
     kept_rows = tl.zeros([32], tl.int32)
     unsure = tl.zeros([32], tl.int32)
-    for i in tl.static_range(8):
-        row = 2 * i + half
-        pivot = tl.gather(g[i], half * 16 + row, axis=0)
+    for j in tl.static_range(16):
+        row = g[j]
+        pivot = tl.gather(row, half * 16 + j, axis=0)
         kept = pivot > threshold
-        kept_rows += kept.to(tl.int32)
-        line = tl.where(column < row, g[i], tl.where(column == row, 1.0, 0.0))
+        guess = _rsqrt_guess(pivot)
+
+        # 1 / pivot: one step of third order takes the guess to the last bit.
+        inverse = _widened(guess * guess, kept)
+        error = 1.0 - pivot * inverse
+        inverse += inverse * (error + error * error)
+        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot). The multiplier
+        # G_ij is taken as G_ji from the pivot's row, which spares waiting for the update of row i before.
+        scaled = tl.where(column == j, inverse + 1.0, inverse * row)
+        new = ()
+        for i in tl.static_range(16):
+            if i <= j:
+                new = new + (g[i],)
+            else:
+                new = new + (g[i] - tl.gather(row, half * 16 + i, axis=0) * scaled,)
+        g = new
+
+        # Row j is done: W^T = D^-1/2 L^-1, and pivot^-1/2 from the same guess.
+        line = tl.where(column < j, row, tl.where(column == j, 1.0, 0.0))
         unsure |= ((pivot + line * line * _PIVOT_NOISE > threshold) & (pivot <= threshold)).to(tl.int32)
-        line *= _rsqrt(pivot, kept)
+        kept_rows += kept.to(tl.int32)
+        length = _widened(guess, kept)
+        error = 1.0 - pivot * length * length
+        line *= length + length * (error * (0.5 + 0.375 * error))
         squares += line * line
-        w = tl.where(place == i, line[None, :], w)
-    # ||W||² is at most 32 times the largest part a lane holds, ||G|| at most its trace 16 * 2: κ² is below the product.
-    ill = tl.max(unsure | (squares * 1024.0 > _KEPT_LIMIT).to(tl.int32), axis=0)
-    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept_rows
+        w = tl.where(place == j, line[None, :], w)
+    # ||W||² is at most 16 times the largest part a lane holds, ||G|| at most its trace 16 * 2: κ² is below the product.
+    unsure |= (squares * 512.0 > _KEPT_LIMIT).to(tl.int32)
+    ill = tl.reshape(tl.broadcast_to(tl.max(tl.reshape(unsure, [2, 16]), axis=1)[:, None], [2, 16]), [32])
+
+    first_w, second_w = tl.split(tl.permute(tl.reshape(w, [16, 2, 16]), 0, 2, 1))
+    roots = root.to(tl.float32)
+    one = (first_w, _of_lane(roots, 0), _of_lane(scales, 0), _of_lane(ill, 0), _of_lane(kept_rows, 0))
+    two = (second_w, _of_lane(roots, 16), _of_lane(scales, 16), _of_lane(ill, 16), _of_lane(kept_rows, 16))
+    return one, two
 
 
 @triton.jit
@@ -164,7 +162,7 @@ def gram_schmidt(y, before, scale, N: tl.constexpr):
         scale: Upper word of the largest squared column norm of the state.
 
     Returns:
-        ``[16, N]`` float32, zero where a column is dependent, and the counts of :func:`inverse_factor`.
+        ``[16, N]`` float32, zero where a column is dependent, and the number of kept columns.
     """
     channel = tl.arange(0, 16)[:, None]
     wide = y.to(tl.float64)
@@ -182,4 +180,4 @@ def gram_schmidt(y, before, scale, N: tl.constexpr):
         if squared > threshold:
             done = tl.where(channel == j, v / tl.sqrt(squared), done)
             count += 1
-    return done.to(tl.float32), tl.where(tl.arange(0, 32) == 0, count, 0)
+    return done.to(tl.float32), count

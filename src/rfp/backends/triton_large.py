@@ -16,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from rfp.backends.triton_factor import inverse_factor, upper_word
+from rfp.backends.triton_factor import inverse_factors, upper_word
 
 # What the factor kernel leaves behind for each trajectory, over all steps: whether a result is not to be trusted, the
 # number of dependent columns, whether a state was not finite.
@@ -101,7 +101,6 @@ def gram_kernel(
     grams_trajectory,
     K: tl.constexpr,
     ROWS: tl.constexpr,
-    SPLIT: tl.constexpr,
 ):
     """Parts of the Gram matrix, ``grams`` ``[B, programs, K, K]``. Grid: (programs, B).
 
@@ -109,28 +108,15 @@ def gram_kernel(
     """
     b = tl.program_id(1).to(tl.int64)
     states += b * trajectory
-    grams += b * grams_trajectory + tl.program_id(0) * (K * K)
-    H: tl.constexpr = K // 2 if SPLIT else K  # a wide matrix by quarters, one of which the symmetry spares
-    channel = tl.arange(0, H)
-    square = channel[:, None] * K + channel[None, :]
-    upper = tl.zeros([H, H], tl.float64)
-    corner = tl.zeros([H, H], tl.float64)
-    lower = tl.zeros([H, H], tl.float64)
+    channel = tl.arange(0, K)
+    gram = tl.zeros([K, K], tl.float64)
     for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
         i = block * ROWS + tl.arange(0, ROWS).to(tl.int64)
-        live = (i < num_rows)[:, None]
-        at = (i * row)[:, None] + channel[None, :]
-        left = tl.load(states + at, mask=live & (channel < k)[None, :], other=0.0).to(tl.float64)
-        upper += tl.dot(tl.trans(left), left, out_dtype=tl.float64)
-        if H < K:
-            right = tl.load(states + at + H, mask=live & (channel + H < k)[None, :], other=0.0).to(tl.float64)
-            corner += tl.dot(tl.trans(left), right, out_dtype=tl.float64)
-            lower += tl.dot(tl.trans(right), right, out_dtype=tl.float64)
-    tl.store(grams + square, upper)
-    if H < K:
-        tl.store(grams + square + H, corner)
-        tl.store(grams + square + H * K, tl.trans(corner))
-        tl.store(grams + square + H * K + H, lower)
+        mask = (i < num_rows)[:, None] & (channel < k)[None, :]
+        wide = tl.load(states + (i * row)[:, None] + channel[None, :], mask=mask, other=0.0).to(tl.float64)
+        gram += tl.dot(tl.trans(wide), wide, out_dtype=tl.float64)
+    square = channel[:, None] * K + channel[None, :]
+    tl.store(grams + b * grams_trajectory + tl.program_id(0) * (K * K) + square, gram)
 
 
 @triton.jit(do_not_specialize=["num_parts", "grams_trajectory"])
@@ -179,7 +165,8 @@ def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
             against = tl.dot(tl.trans(before), tl.load(gram + at), out_dtype=tl.float64)
             v -= tl.dot(before, against, out_dtype=tl.float64)
             small = tl.dot(tl.trans(v), tl.dot(g, v, out_dtype=tl.float64), out_dtype=tl.float64)
-            w, scaling, _, ill, kept = inverse_factor(small, scale, False)
+            factor, _ = inverse_factors(small, small, scale, scale, False)
+            w, scaling, _, ill, kept = factor
             columns = tl.dot(v, tl.trans(w * scaling.to(tl.float64)), out_dtype=tl.float64)
             tl.store(weight + at, columns)
             norms += tl.sum(columns * columns, axis=0)
@@ -206,11 +193,13 @@ def apply_kernel(
     k,
     K: tl.constexpr,
     ROWS: tl.constexpr,
-    SPLIT: tl.constexpr,
 ):
-    """``target = source W``, row block by row block, W upper triangular. Grid: (row blocks, B)."""
+    """``target = source W``, row block by row block. Grid: (row blocks, B).
+
+    W is upper triangular: of a wide one the quarter that is zero is spared.
+    """
     b = tl.program_id(1).to(tl.int64)
-    H: tl.constexpr = K // 2 if SPLIT else K
+    H: tl.constexpr = K // 2 if K == 64 else K
     channel = tl.arange(0, H)
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     live = (i < num_rows)[:, None]
