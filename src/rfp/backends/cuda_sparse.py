@@ -30,8 +30,8 @@ from rfp.errors import NumericalError
 from rfp.normalization import Tally
 from rfp.operators import MatrixOperator, Operator
 
-# Elements of the states that a program of the product holds: few, so that none waits long for the longest row of another.
-# Entries of each row that it asks for at a time.
+# Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
+# another. Entries of each row that it asks for at a time.
 _PRODUCT_TILE = 256
 _UNROLL = 4
 # For each width of the states: rows that the other kernels take at a time, and programs of the Gram kernel on each

@@ -211,7 +211,8 @@ class _Trajectories:
 def launch_options(width: int, k: int, problems: int) -> dict[str, Any]:
     """Problems, warps and registers of a program.
 
-    Two narrow graphs share a warp where there are enough of them; one warp holds a graph of up to 64 nodes and 16 channels.
+    Two narrow graphs share a warp where there are enough of them; one warp holds a graph of up to 64 nodes and 16
+    channels.
     """
     if k > 16:
         return {"M": 1, "num_warps": width // 32 * 2}

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: RUF005, SIM102 (in Triton tuples grow by addition, and constant conditions stand alone)
+
 r"""Triton: the inverse Cholesky factors of 16 x 16 Gram matrices in the registers of one warp, in float64.
 
 For :math:`G = y^\top y = R^\top R` it finds :math:`W = R^{-1}`, so that :math:`q = y W` has orthonormal columns and
@@ -22,8 +22,9 @@ from rfp.normalization import dependence_tolerance
 
 # The state is float32, whatever the Gram matrix is computed in.
 _TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
-# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that make its
-# column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance beyond doubt.
+# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that
+# make its column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance
+# beyond doubt.
 _KEPT_LIMIT = tl.constexpr(1e9)
 _PIVOT_NOISE = tl.constexpr(1e-14)
 # 896 = 1023 - 127 is the difference of the exponent biases of float64 and float32.
@@ -71,9 +72,9 @@ def inverse_factors(first, second, first_scale, second_scale, OWN_SCALE: tl.cons
         OWN_SCALE: Take the scales from the diagonals of the matrices.
 
     Returns:
-        For each matrix a tuple: :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power
-        of two s, float32, with which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0;
-        the number of kept columns.
+        For each matrix a tuple: :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the
+        power of two s, float32, with which y is to be multiplied; the scale; 1 if the result is not to be trusted,
+        else 0; the number of kept columns.
     """
     lane = tl.arange(0, 32)
     half = lane // 16
@@ -95,8 +96,8 @@ def inverse_factors(first, second, first_scale, second_scale, OWN_SCALE: tl.cons
     else:
         scales = tl.where(half == 0, first_scale, second_scale)
 
-    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root of
-    # the power must exist in float32, for y to be multiplied with it: at most 2^126.
+    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root
+    # of the power must exist in float32, for y to be multiplied with it: at most 2^126.
     exponent = tl.minimum(1534 - (scales >> 21), 1149)
     root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
     root = tl.where(scales >= 0x7FF00000, float("nan"), root)  # an infinite state makes the result NaN, not zero
@@ -121,8 +122,8 @@ def inverse_factors(first, second, first_scale, second_scale, OWN_SCALE: tl.cons
         inverse = _widened(guess * guess, kept)
         error = 1.0 - pivot * inverse
         inverse += inverse * (error + error * error)
-        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot). The multiplier
-        # G_ij is taken as G_ji from the pivot's row, which spares waiting for the update of row i before.
+        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot). The
+        # multiplier G_ij is taken as G_ji from the pivot's row, which spares waiting for the update of row i before.
         scaled = tl.where(column == j, inverse + 1.0, inverse * row)
         new = ()
         for i in tl.static_range(16):

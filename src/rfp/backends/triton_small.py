@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: RUF005, SIM102 (in Triton tuples grow by addition, and constant conditions stand alone)
+
 """Triton: whole trajectories of small graphs, one warp for a few of them, nothing but the result leaving the chip."""
 
 from __future__ import annotations
