@@ -46,12 +46,29 @@ def table() -> str:
     return "\n".join(lines).strip()
 
 
+def count_table() -> str:
+    """Markdown for the counts: time and error of estimates, exact counts and peers on the graph of the case `large`."""
+    lines = [
+        "Counting on the graph of `large`, ε = 0.05 (`python benchmarks/count.py`):",
+        "",
+    ]
+    lines += ["| pattern | method | median | error | samples |", "|---|---|---|---|---|"]
+    for path in sorted(RESULTS.glob("count-*.csv")):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if row["graph"] == "arxiv" and "128 samples" not in row["method"]:
+                    error = f"{100 * float(row['relative_error']):.2g} %"
+                    time = seconds(float(row["seconds"]))
+                    lines.append(f"| {row['pattern']} | {row['method']} | {time} | {error} | {row['num_samples']} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     readme = ROOT / "README.md"
     text = readme.read_text()
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    fresh = f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    fresh = f"{before}{BEGIN}\n{table()}\n\n{count_table()}\n{END}{after}"
     if "--check" in sys.argv:
         if fresh != text:
             print("README.md does not show the committed results; run python benchmarks/render_readme.py")
