@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from rfp.bench.environment import environment, slug
+from rfp.environment import environment, slug
 from rfp.bench.measure import measure
 from rfp.graph import Graph
 from rfp.nn import LearnedOperator, RandomFeaturePropagation

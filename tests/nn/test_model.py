@@ -58,7 +58,7 @@ def test_embedding_is_the_paper_s_linear_map_on_the_concatenation() -> None:
     t = rfp.encode(data, num_channels=3, num_steps=2, num_trajectories=4, backend="reference").flat()
     joined = torch.cat([data.x.expand(4, -1, -1), t], dim=-1)
     expected = joined @ model.embed.weight.T + model.embed.bias
-    assert torch.allclose(model._embed(data, read_graph(data), data.x), expected, atol=1e-5)
+    assert torch.allclose(model._embed(data, read_graph(data), data.x, model.draw(data)), expected, atol=1e-5)
 
 
 def test_concatenation_lays_trajectories_side_by_side() -> None:
@@ -67,7 +67,7 @@ def test_concatenation_lays_trajectories_side_by_side() -> None:
     t = rfp.encode(data, num_channels=3, num_steps=2, num_trajectories=4, backend="reference").flat()
     joined = torch.cat([data.x, *t], dim=-1)
     expected = joined @ model.embed.weight.T + model.embed.bias
-    assert torch.allclose(model._embed(data, read_graph(data), data.x), expected, atol=1e-5)
+    assert torch.allclose(model._embed(data, read_graph(data), data.x, model.draw(data)), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("trajectories", ["independent", "dss"])

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs.
+# Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs: a CPU's
+# chunk stays in cache, a GPU's is large enough to fill it.
 _ROWS = 1 << 14
-_CHUNK_WORDS = 1 << 21
+_CHUNK_WORDS = {"cpu": 1 << 21, "cuda": 1 << 26}
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ class Segments:
             return
         sizes, order = torch.sort(ptr.diff())
         widths, start = sizes.tolist(), 0
+        limit = _CHUNK_WORDS.get(ptr.device.type, _CHUNK_WORDS["cpu"])
         while start < self.num_graphs:
             stop = start + 1
-            while stop < self.num_graphs and (stop + 1 - start) * widths[stop] * num_columns <= _CHUNK_WORDS:
+            while stop < self.num_graphs and (stop + 1 - start) * widths[stop] * num_columns <= limit:
                 stop += 1
             graphs, width = order[start:stop], widths[stop - 1]
             place = torch.arange(width, device=ptr.device)

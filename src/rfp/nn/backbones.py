@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, GPSConv, GraphConv
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.dss import DSS, call_over_leading
+from rfp.nn.gcn import GCNMatrix
 from rfp.nn.layers import MLP, FeatureNorm, activation
 
 
@@ -22,12 +24,14 @@ class Edges:
         attr: Encoded edge features ``[m, d]``.
         weight: ``[m]``.
         batch: Graph number of each node ``[n]``.
+        gcn: The matrix of GCN layers, if the graph is kept between calls.
     """
 
     index: Tensor
     attr: Tensor | None = None
     weight: Tensor | None = None
     batch: Tensor | None = None
+    gcn: GCNMatrix | None = None
 
 
 class _Layer(nn.Module):
@@ -55,6 +59,15 @@ class _Perceptron(_Layer):
 class _Weighted(_Layer):
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
         return call_over_leading(self.conv, x, edges.index, edges.weight, broadcast=self.broadcasts)
+
+
+class _GCN(_Weighted):
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        if edges.gcn is None:
+            return super().forward(x, edges)
+        conv: Any = self.conv
+        out: Tensor = edges.gcn.propagate(conv.lin(x)) + conv.bias
+        return out
 
 
 class _WithEdgeFeatures(_Layer):
@@ -92,7 +105,7 @@ def _mlp(o: LayerOptions) -> _Layer:
 
 
 def _gcn(o: LayerOptions) -> _Layer:
-    return _Weighted(GCNConv(o.channels, o.channels))
+    return _GCN(GCNConv(o.channels, o.channels))
 
 
 def _graph_conv(o: LayerOptions) -> _Layer:

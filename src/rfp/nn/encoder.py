@@ -14,6 +14,7 @@ from rfp.errors import ArgumentError
 from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
+from rfp.nn.learned_operator import copies
 from rfp.propagate import NormalizationChoice
 from rfp.settings import Settings
 
@@ -92,6 +93,7 @@ class RandomFeaturePropagation(nn.Module):
         )
         self.num_eval_draws = num_eval_draws
         self.num_draws = 0
+        self.num_replicas: int | None = None  # set by RFPModel.replicate
         # Registered so that their parameters are found; the settings keep the order of all operators.
         self.learned = nn.ModuleList(op for op in self.settings.operators if isinstance(op, nn.Module))
 
@@ -139,7 +141,7 @@ class RandomFeaturePropagation(nn.Module):
         # More trajectories never change the first ones, so the draws of an average share every product.
         num_draws, num_trajectories = self.num_eval_draws, settings.num_trajectories
         flat = self._flat(replace(settings, num_trajectories=num_draws * num_trajectories), graph, x)
-        return flat if num_draws == 1 else flat.view(num_draws, num_trajectories, *flat.shape[1:]).mean(0)
+        return flat if num_draws == 1 else flat.unflatten(-3, (num_draws, num_trajectories)).mean(-4)
 
     def _flat(self, settings: Settings, graph: Graph, x: Tensor | None) -> Tensor:
         if not self.learned:
@@ -153,8 +155,19 @@ class RandomFeaturePropagation(nn.Module):
         parts: dict[bool, Iterator[Tensor]] = {}
         for kind in sorted(set(is_learned)):
             chosen = tuple(op for op, mine in zip(built, is_learned, strict=True) if mine == kind)
-            parts[kind] = iter(encode_with(replace(settings, operators=chosen), graph).storage.unbind(2))
-        return torch.cat([next(parts[kind]).flatten(2) for kind in is_learned], dim=2).transpose(0, 1)
+            storage = self._storage(replace(settings, operators=chosen), graph, own_graphs=kind)
+            parts[kind] = iter(storage.unbind(-3))
+        return torch.cat([next(parts[kind]).flatten(-2) for kind in is_learned], dim=-1).transpose(-3, -2)
+
+    def _storage(self, settings: Settings, graph: Graph, own_graphs: bool) -> Tensor:
+        """``[n, B, O, P + 1, k]``, or ``[R, n, B, O, P + 1, k]`` where every replica has operators of its own."""
+        if self.num_replicas is None:
+            return encode_with(settings, graph).storage
+        if not own_graphs:
+            shared = encode_with(settings, graph).storage
+            return shared.expand(self.num_replicas, *shared.shape)
+        each = encode_with(settings, copies(graph, self.num_replicas)).storage
+        return each.view(self.num_replicas, graph.num_nodes, *each.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:
         return {"seed": self.settings.seed, "num_draws": self.num_draws}

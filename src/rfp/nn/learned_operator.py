@@ -11,7 +11,9 @@ from torch_geometric.nn import GCNConv
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.nn.attention import attention_matrix, blockwise_product, fused_is_available, fused_product
+from rfp.nn.gcn import gcn_matrix
 from rfp.nn.padding import Block, PaddedGraphs
+from rfp.nn.replicas import each_affine, shared_affine
 
 FORMS = ("auto", "dense", "implicit")
 KERNELS = ("auto", "blocks", "sdpa")
@@ -80,15 +82,47 @@ class LearnedOperator(nn.Module):
             raise ArgumentError(
                 f"x must have shape [n, in_channels] = [{graph.num_nodes}, {self.in_channels}], got {list(x.shape)}"
             )
+        neighbours = self._neighbours(x, graph)
+        q, k = (self._project(x, neighbours, part) for part in (self.query, self.key))
+        if q.dim() == 3:  # [R, n, H d]: every replica has an S of its own
+            graph, q, k = copies(graph, len(q)), q.flatten(0, 1), k.flatten(0, 1)
+        heads = (-1, self.num_heads, self.head_channels)
+        return LearnedMatrix(q.view(heads), k.view(heads), graph, form=self.form, kernel=self.kernel)
+
+    def _neighbours(self, x: Tensor, graph: Graph) -> Tensor:
+        """GCN(x), ``[n, c]`` or ``[R, n, c]``."""
+        conv: Any = self.gcn
+        if conv.lin.weight.dim() == 3:
+            return gcn_matrix(graph).propagate(shared_affine(x, conv.lin.weight)) + conv.bias.view(
+                -1, 1, conv.bias.size(-1)
+            )
         weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
-        f = torch.cat([x, self.gcn(x, graph.edge_index.long(), weight)], dim=-1)
-        q = self.query(f).view(-1, self.num_heads, self.head_channels)
-        k = self.key(f).view(-1, self.num_heads, self.head_channels)
-        return LearnedMatrix(q, k, graph, form=self.form, kernel=self.kernel)
+        out: Tensor = conv(x, graph.edge_index.long(), weight)
+        return out
+
+    def _project(self, x: Tensor, neighbours: Tensor, layer: Any) -> Tensor:
+        """The layer on f = x ⊕ GCN(x); where x is shared by replicas, it is multiplied with all of them at once."""
+        if layer.weight.dim() == 2:
+            out: Tensor = layer(torch.cat([x, neighbours], dim=-1))
+            return out
+        own, rest = layer.weight[..., : self.in_channels], layer.weight[..., self.in_channels :]
+        return shared_affine(x, own) + each_affine(neighbours, rest, layer.bias)
 
     def extra_repr(self) -> str:
         heads = f"num_heads={self.num_heads}, head_channels={self.head_channels}"
         return f"{heads}, form={self.form!r}, kernel={self.kernel!r}"
+
+
+def copies(graph: Graph, number: int) -> Graph:
+    """The nodes of a graph several times over as one batch, without the edges: each copy with an S of its own.
+
+    They keep the graph's keys, so each draws the features that the graph itself draws.
+    """
+    first = torch.arange(number, device=graph.device)[:, None] * graph.num_nodes
+    ptr = torch.cat([(graph.offsets[:-1] + first).flatten(), graph.offsets.new_full((1,), number * graph.num_nodes)])
+    repeated = Graph(graph.edge_index[:, :0], number * graph.num_nodes, None, ptr, check=False)
+    repeated.__dict__["keys"] = graph.keys.repeat(number)  # where the cached property would put those without edges
+    return repeated
 
 
 class LearnedMatrix:

@@ -2,11 +2,13 @@ r"""The whole network: encodings, :math:`f^{(0)} = \sigma(K_{embed}(f^{in} \oplu
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 from torch_geometric.data import InMemoryDataset
 
 from rfp.baselines import flip_signs
@@ -15,10 +17,12 @@ from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
 from rfp.nn.encoder import RandomFeaturePropagation, read_graph, training_seed
+from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import MLP, activation
 from rfp.nn.learned_operator import LearnedOperator
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
+from rfp.nn.replicas import each_affine, replicate, shared_affine
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
 
 
@@ -147,22 +151,35 @@ class RFPModel(nn.Module):
             data = transform.apply_to(data) if isinstance(data, InMemoryDataset) else transform(data)
         return data
 
-    def forward(self, data: Any, *, graph: Graph | None = None) -> Tensor:
+    def replicate(self, num_replicas: int) -> RFPModel:
+        """Give every weight a leading dimension of R equal copies, in place (:mod:`rfp.nn.replicas`).
+
+        The prediction for a node task is then ``[R, n, out_channels]``; the encodings are drawn once for all.
+        """
+        replicate(self, num_replicas, leading=int(self.config.trajectories != "concatenate"))
+        for encoder in self.drawn:
+            encoder.num_replicas = num_replicas
+        return self
+
+    def forward(self, data: Any, *, graph: Graph | None = None, drawn: Sequence[Tensor] | None = None) -> Tensor:
         """Predict for a ``Data`` or ``Batch``.
 
         Args:
             data: With ``x`` and ``edge_attr`` as the config says.
             graph: ``data``'s graph as :class:`rfp.Graph`, if it is kept between calls (full-batch training): its sorted
-                edges and keys are then computed once.
+                edges and keys are then computed once, and GCN layers become sparse products.
+            drawn: What :meth:`draw` returned, to use it again.
 
         Returns:
             ``[num_graphs, out_channels]`` or ``[n, out_channels]``.
         """
+        matrix = gcn_matrix(graph) if graph is not None and self.config.backbone == "gcn" else None
         graph = read_graph(data) if graph is None else graph
         x = self._node_features(data)
         edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
-        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.embed.weight), graph.batch)
-        h = self.act(self._embed(data, graph, x))
+        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.embed.weight), graph.batch, matrix)
+        drawn = self._draw(graph, x) if drawn is None else drawn
+        h = self.act(self._embed(data, graph, x, drawn))
         h = self.backbone(h, edges)
         if self.config.task == "graph":
             h = pool_nodes(h, graph.offsets, self.config.readout)
@@ -171,6 +188,30 @@ class RFPModel(nn.Module):
             h = aggregate_trajectories(h, self.config.trajectory_readout)
         out: Tensor = self.head(h)
         return out
+
+    def draw(self, data: Any, *, graph: Graph | None = None) -> list[Tensor]:
+        """One draw of every random encoding, ``[B, n, C]`` each; in evaluation it is the same at every call."""
+        return self._draw(read_graph(data) if graph is None else graph, self._node_features(data))
+
+    def _draw(self, graph: Graph, x: Tensor | None) -> list[Tensor]:
+        x = x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.embed.weight.dtype)
+        return [encoder(graph, x=x) for encoder in self.drawn]
+
+    @contextmanager
+    def evaluation_draw(self, number: int) -> Iterator[None]:
+        """Within the block, evaluation uses this draw of the random features; 0 is the usual one.
+
+        Predictions averaged over several draws vary less than those of one.
+        """
+        usual = [encoder.settings for encoder in self.drawn]
+        try:
+            for encoder, settings in zip(self.drawn, usual, strict=True):
+                seed = settings.seed if number == 0 else training_seed(settings.seed, -1 - number)
+                encoder.settings = replace(settings, seed=seed)
+            yield
+        finally:
+            for encoder, settings in zip(self.drawn, usual, strict=True):
+                encoder.settings = settings
 
     def _node_features(self, data: Any) -> Tensor | None:
         if self.node_encoder is not None:
@@ -185,27 +226,37 @@ class RFPModel(nn.Module):
         features: Tensor = x.to(self.embed.weight.dtype)
         return features
 
-    def _embed(self, data: Any, graph: Graph, x: Tensor | None) -> Tensor:
-        """K_embed of everything, without copying node features for each trajectory: ``[B, n, d]``, or ``[n, d]``."""
-        dtype = self.embed.weight.dtype
+    def _embed(self, data: Any, graph: Graph, x: Tensor | None, drawn: Sequence[Tensor]) -> Tensor:
+        """K_embed of everything, without copying node features for each trajectory: ``[B, n, d]``, or ``[n, d]``.
+
+        Replicas come first in memory of the weights only: what they share is multiplied with all of them at once.
+        """
+        weight, bias = self.embed.weight, self.embed.bias
+        dtype = weight.dtype
+        joined = self.config.trajectories == "concatenate"
         same = [] if x is None else [x]
         same += [self._fixed_encoding(number, data, graph).to(dtype) for number in range(len(self.fixed))]
-        learned_x = x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=dtype)
-        drawn = [encoder(graph, x=learned_x).to(dtype) for encoder in self.drawn]
-        weight, bias = self.embed.weight, self.embed.bias
         h: Tensor | None = None
         if same:
-            h = linear(self.input_dropout(torch.cat(same, dim=-1)), weight[:, : self._split], bias)
-        if not drawn:
-            assert h is not None  # the config refuses a model without any input
-            return h if self.config.trajectories == "concatenate" else h[None]
-        if self.config.trajectories == "concatenate":
-            t = torch.cat([one.transpose(0, 1).flatten(1) for one in drawn], dim=-1)  # [n, B C]
-        else:
-            b = self.config.num_trajectories
-            t = torch.cat([one.expand(b, -1, -1) for one in drawn], dim=-1)  # [B, n, C]
-        t = linear(self.input_dropout(t), weight[:, self._split :], None if same else bias)
-        return t if h is None else h + t
+            h = shared_affine(self.input_dropout(torch.cat(same, dim=-1)), weight[..., : self._split], bias)
+            h = h if joined else h.unsqueeze(-3)
+        start = self._split
+        for t in drawn:
+            t = t.to(dtype)
+            if joined:
+                t = t.transpose(-3, -2).flatten(-2)  # [B, n, C] -> [n, B C]
+            columns = weight[..., start : start + t.size(-1)]
+            start += t.size(-1)
+            # A learned operator makes a trajectory for each replica, with one more dimension.
+            each = weight.dim() == 3 and t.dim() > (2 if joined else 3)
+            t = self.input_dropout(t)
+            part = each_affine(t, columns) if each else shared_affine(t, columns)
+            h = part if h is None else h + part
+        assert h is not None  # the config refuses a model without any input
+        if not same:
+            h = h + (bias if weight.dim() == 2 else bias.view(len(bias), *[1] * (h.dim() - 2), -1))
+        b = self.config.num_trajectories
+        return h if joined or h.size(-3) == b else h.expand(*h.shape[:-3], b, -1, -1)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _fixed_encoding(self, number: int, data: Any, graph: Graph) -> Tensor:

@@ -12,7 +12,8 @@ from rfp.graph import Graph
 # Padding everything to the largest graph is kept while it costs less than this many times the exact n x n blocks;
 # beyond that, graphs are sorted into blocks whose widths differ by at most a factor of two.
 _MAX_WASTE = 4
-# Larger graphs get a block of their own: no padding, so no mask, which the fused kernels would spread over n x n.
+# Larger graphs share a block with those of their own size alone: no padding, so no mask, which the fused kernels would
+# spread over n x n.
 ALONE_ABOVE = 1024
 
 
@@ -72,7 +73,11 @@ class PaddedGraphs:
 
 def _groups(sizes: list[int]) -> list[list[int]]:
     """Numbers of the graphs of each block."""
-    alone = [[g] for g, size in enumerate(sizes) if size > ALONE_ABOVE]
+    by_size: dict[int, list[int]] = {}
+    for g, size in enumerate(sizes):
+        if size > ALONE_ABOVE:
+            by_size.setdefault(size, []).append(g)
+    alone = list(by_size.values())
     small = [g for g, size in enumerate(sizes) if 0 < size <= ALONE_ABOVE]
     if not small:
         return alone

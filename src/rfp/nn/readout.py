@@ -42,12 +42,12 @@ def pool_nodes(x: Tensor, ptr: Tensor, kind: str = "sum") -> Tensor:
 
 
 def aggregate_trajectories(x: Tensor, kind: str = "mean") -> Tensor:
-    """An invariant reduction over B, ``[B, n, d] -> [n, d]`` (section 3.4, node-level tasks)."""
+    """An invariant reduction over B, ``[..., B, n, d] -> [..., n, d]`` (section 3.4, node-level tasks)."""
     if kind not in READOUTS:
         raise unknown_choice("trajectory_readout", kind, READOUTS)
     if kind == "max":
-        return x.amax(0)
-    return x.sum(0) if kind == "sum" else x.mean(0)
+        return x.amax(-3)
+    return x.sum(-3) if kind == "sum" else x.mean(-3)
 
 
 class DeepSets(nn.Module):

@@ -1,0 +1,256 @@
+"""The typed config of a run: data, model, training and, for a search, the values to try. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rfp.data import DataConfig
+from rfp.data.loaded import LoadedTask
+from rfp.errors import ArgumentError, FileError, unknown_choice
+from rfp.nn import ModelConfig, RFPEncoding
+from rfp.nn.backbones import READ_EDGE_FEATURES
+
+OPTIMIZERS = ("adam", "adamw")
+SCHEDULES = ("none", "plateau", "cosine")
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+ENGINES = ("auto", "replicas", "lightning")
+# What a model must know of its data; filled in from it unless the config says otherwise.
+FROM_DATA = ("task", "out_channels", "in_channels", "node_encoder", "edge_encoder", "edge_channels")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a model is trained.
+
+    Args:
+        epochs: At most this many.
+        batch_size: Graphs in a batch; node tasks on one graph always see all of it.
+        lr: Learning rate.
+        weight_decay: Of the optimiser: added to the gradient by ``"adam"``, decoupled in ``"adamw"``.
+        optimizer: ``"adam"`` or ``"adamw"``.
+        schedule: ``"plateau"`` multiplies the learning rate by ``schedule_factor`` when the validation score has not
+            improved for ``schedule_patience`` epochs and ends the run below ``min_lr``; ``"cosine"`` decays it to
+            ``min_lr`` over the epochs; ``"none"`` keeps it.
+        warmup_epochs: The learning rate rises linearly over these first epochs.
+        schedule_factor: See ``schedule``.
+        schedule_patience: See ``schedule``.
+        min_lr: See ``schedule``.
+        patience: Stop when the validation score has not improved for this many epochs; ``None`` never stops early.
+        gradient_clip: Largest norm of a gradient; 0 for no limit.
+        eval_draws: Predictions of the final evaluation are averaged over this many draws of the random features (those
+            made for choosing the epoch are of one draw).
+        precision: ``"32-true"``, or mixed as ``"bf16-mixed"`` or ``"16-mixed"`` (Lightning's names).
+        engine: ``"replicas"`` trains all splits and grid points of a node task as one tensor program; ``"lightning"``
+            one run at a time; ``"auto"`` takes the first for node tasks on one graph.
+    """
+
+    epochs: int = 200
+    batch_size: int = 128
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    optimizer: str = "adam"
+    schedule: str = "none"
+    warmup_epochs: int = 0
+    schedule_factor: float = 0.5
+    schedule_patience: int = 20
+    min_lr: float = 1e-6
+    patience: int | None = None
+    gradient_clip: float = 0.0
+    eval_draws: int = 1
+    precision: str = "32-true"
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        choices = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "precision": PRECISIONS, "engine": ENGINES}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise unknown_choice(name, getattr(self, name), allowed)
+        for name in ("epochs", "batch_size", "schedule_patience", "eval_draws"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("weight_decay", "warmup_epochs", "min_lr", "gradient_clip"):
+            if not getattr(self, name) >= 0:
+                raise ArgumentError(f"{name} must not be negative, got {getattr(self, name)}")
+        if not self.lr > 0:
+            raise ArgumentError(f"lr must be positive, got {self.lr}")
+        if not 0 < self.schedule_factor < 1:
+            raise ArgumentError(f"schedule_factor must be between 0 and 1, got {self.schedule_factor}")
+        if self.patience is not None and self.patience < 1:
+            raise ArgumentError(f"patience must be at least 1, or null for no early stopping, got {self.patience}")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that determines a result, up to the seed and the split.
+
+    Args:
+        data: Which data.
+        model: Keys of :class:`rfp.nn.ModelConfig`; those in :data:`FROM_DATA` follow from the data.
+        training: How it is trained.
+        search: Values to try, by dotted key: ``{"training.lr": [1e-3, 1e-2], "model.num_layers": [2, 4]}``.
+        name: Of the method, for tables and file names.
+
+    Example:
+        >>> config = RunConfig.from_dict({"data": "texas", "search": {"model.dropout": [0, 0.5]}})
+        >>> config.with_values({"model.dropout": 0.5}).model
+        {'dropout': 0.5}
+        >>> RunConfig.from_dict({"data": "texas", "trainig": {}})
+        Traceback (most recent call last):
+        ...
+        rfp.errors.ArgumentError: a key of the run's config must be one of 'data', 'model', 'training', 'search', \
+'name', got 'trainig'
+    """
+
+    data: DataConfig
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        known = [f.name for f in fields(ModelConfig)]
+        for key in self.model:
+            if key not in known:
+                raise unknown_choice("a key of the model's config", key, known)
+        for key, values in self.search.items():
+            if not isinstance(values, list | tuple) or not values:
+                raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
+            self.with_values({key: values[0]})  # raises if there is no such key
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+        """A config from plain values, such as a parsed YAML or JSON file."""
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise unknown_choice("a key of the run's config", key, known)
+        if "data" not in values:
+            raise ArgumentError("the run's config needs data: a name, a path, or a mapping")
+        data = values["data"]
+        if isinstance(data, str):
+            data = _data_from_text(data)
+        data = data if isinstance(data, DataConfig) else DataConfig.from_dict(_mapping("data", data))
+        training = _mapping("training", values.get("training", {}))
+        training_keys = [f.name for f in fields(TrainingConfig)]
+        for key in training:
+            if key not in training_keys:
+                raise unknown_choice("a key of the training config", key, training_keys)
+        search = {key: _tried(key, tried) for key, tried in _mapping("search", values.get("search", {})).items()}
+        model = dict(_mapping("model", values.get("model", {})))
+        return cls(data, model, TrainingConfig(**training), search, str(values.get("name", "")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that :meth:`from_dict` reads back."""
+        plain: dict[str, Any] = {"name": self.name} if self.name else {}
+        plain |= {"data": self.data.to_dict(), "model": _plain(self.model), "training": asdict(self.training)}
+        return plain | ({"search": {key: list(tried) for key, tried in self.search.items()}} if self.search else {})
+
+    @property
+    def key(self) -> str:
+        """Sixteen hexadecimal digits of the content, without the name: equal configs have equal keys."""
+        content = {name: value for name, value in self.to_dict().items() if name != "name"}
+        text = json.dumps(content, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def with_values(self, values: Mapping[str, Any]) -> RunConfig:
+        """The same config with some values replaced, by dotted key (``model.encodings.0.num_steps``)."""
+        plain = self.to_dict()
+        plain.pop("search", None)
+        for key, value in values.items():
+            _set(plain, key, value)
+        changed = RunConfig.from_dict(plain)
+        return replace(changed, search={k: v for k, v in self.search.items() if k not in values})
+
+    def model_config(self, loaded: LoadedTask, seed: int = 0) -> ModelConfig:
+        """The model's config with what the data tells filled in; runs of different seeds draw different features."""
+        found = _from_data(loaded, str(self.model.get("backbone", "gin")))
+        config = ModelConfig.from_dict({**found, **self.model})
+        shifted = [replace(e, seed=e.seed + seed) if isinstance(e, RFPEncoding) else e for e in config.encodings]
+        return replace(config, encodings=tuple(shifted))
+
+
+def read_config(path: Path) -> RunConfig:
+    """A config from a YAML or JSON file; ``name`` is the file's name unless it says otherwise."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}; give the path of a YAML file with the run's config") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: not a YAML file: {error}") from error
+    if not isinstance(values, dict):
+        raise FileError(f"{path}: expected keys such as data, model and training, got {type(values).__name__}")
+    try:
+        return RunConfig.from_dict({"name": path.stem, **values})
+    except (ArgumentError, TypeError) as error:
+        raise ArgumentError(f"{path}: {error}") from error
+
+
+def _from_data(loaded: LoadedTask, backbone: str) -> dict[str, Any]:
+    task, graphs = loaded.task, loaded.graphs
+    found: dict[str, Any] = {"task": task.level, "out_channels": task.num_outputs}
+    if task.categorical is not None:
+        found["node_encoder"] = task.categorical
+    elif graphs.x is not None:
+        found["in_channels"] = graphs.x.size(-1) if graphs.x.dim() > 1 else 1
+    if backbone in READ_EDGE_FEATURES:
+        if task.categorical is not None:
+            found["edge_encoder"] = task.categorical
+        elif graphs.edge_attr is not None:
+            width = graphs.edge_attr.size(-1) if graphs.edge_attr.dim() > 1 else 1
+            found |= {"edge_encoder": "linear", "edge_channels": width}
+    return found
+
+
+def _data_from_text(text: str) -> DataConfig:
+    from rfp.data import DATASETS
+
+    return DataConfig(name=text) if text in DATASETS else DataConfig(path=text)
+
+
+def _mapping(section: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ArgumentError(f"{section} must be a mapping of keys to values, got {value!r}")
+    return value
+
+
+def _tried(key: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple):
+        raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
+    return tuple(values)
+
+
+def _set(plain: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; lists are entered by position."""
+    *path, last = key.split(".")
+    place: Any = plain
+    for part in path:
+        place = _enter(place, part, key)
+    if isinstance(place, list):
+        _enter(place, last, key)
+        place[int(last)] = value
+    elif isinstance(place, dict):
+        place[last] = value
+    else:
+        raise ArgumentError(f"{key}: there is nothing below {'.'.join(path)!r}")
+
+
+def _enter(place: Any, part: str, key: str) -> Any:
+    if isinstance(place, list) and part.isdigit() and int(part) < len(place):
+        return place[int(part)]
+    if isinstance(place, dict) and part in place:
+        return place[part]
+    found = list(place) if isinstance(place, dict) else list(range(len(place))) if isinstance(place, list) else []
+    raise unknown_choice(f"the part {part!r} of {key!r}", part, found)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

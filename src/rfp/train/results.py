@@ -1,0 +1,146 @@
+"""Result files: one JSON file for each config, with a record for each seed and split. Tables read nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rfp.errors import FileError
+from rfp.io.atomic import atomic_files
+from rfp.train.config import RunConfig
+
+FORMAT = "rfp-result-1"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One trained model.
+
+    Args:
+        seed: Of weights, order, dropout and draws.
+        split: Number of the split.
+        metrics: ``val`` and ``test`` scores, and whatever else was measured, at the chosen epoch.
+        epoch: The epoch chosen by validation, from 0.
+        epochs: How many were run.
+        seconds: Wall time of this run; for runs trained together, of all of them divided by their number.
+        num_parameters: Of the model.
+        values: What a search chose, by dotted key.
+    """
+
+    seed: int
+    split: int
+    metrics: Mapping[str, float]
+    epoch: int
+    epochs: int
+    seconds: float
+    num_parameters: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of a search: its validation score. The test score of a point that was not chosen is never computed."""
+
+    values: Mapping[str, Any]
+    val: float
+    num_runs: int = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """All runs of one config.
+
+    Args:
+        config: With the ``search`` it was chosen by, if any.
+        dataset: Name of the data.
+        metric: Name of the score.
+        higher_is_better: Its direction.
+        runs: One for each seed and split.
+        trials: Of the search.
+        environment: Device and versions.
+        notes: What must be said beside these numbers.
+    """
+
+    config: RunConfig
+    dataset: str
+    metric: str
+    higher_is_better: bool
+    runs: tuple[RunRecord, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def scores(self, part: str = "test") -> list[float]:
+        """One score for each run."""
+        return [run.metrics[part] for run in self.runs]
+
+    def mean_std(self, part: str = "test") -> tuple[float, float]:
+        """Mean and sample deviation over the runs; the deviation of one run is NaN."""
+        scores = self.scores(part)
+        return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else math.nan
+
+    def has(self, seed: int, split: int) -> bool:
+        """Whether that run is done."""
+        return any(run.seed == seed and run.split == split for run in self.runs)
+
+    def with_runs(self, runs: Iterable[RunRecord], trials: Sequence[Trial] | None = None) -> Result:
+        """The same result with further runs; one of the same seed and split takes the place of the old."""
+        merged = {(run.seed, run.split): run for run in (*self.runs, *runs)}
+        ordered = tuple(merged[key] for key in sorted(merged))
+        return replace(self, runs=ordered, trials=self.trials if trials is None else tuple(trials))
+
+    def file_name(self) -> str:
+        """``cora/rfp-qr-1f3a5b7c.json``: readable, and different for different configs."""
+        name = re.sub(r"[^a-z0-9]+", "-", (self.config.name or "run").lower()).strip("-")
+        dataset = re.sub(r"[^A-Za-z0-9._-]+", "-", self.dataset)
+        return f"{dataset}/{name}-{self.config.key[:8]}.json"
+
+    def write(self, folder: Path) -> Path:
+        """Write below ``folder``, whole or not at all."""
+        path = folder / self.file_name()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=True) + "\n"
+        with atomic_files([path]) as (file,):
+            file.write(text.encode())
+        return path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a JSON file."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain["config"] = self.config.to_dict()
+        plain["runs"] = [asdict(run) for run in self.runs]
+        plain["trials"] = [asdict(trial) for trial in self.trials]
+        return {"format": FORMAT, "key": self.config.key, **plain}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Result:
+        """Read back what :meth:`to_dict` wrote."""
+        plain = {f.name: values[f.name] for f in fields(cls)}
+        plain["config"] = RunConfig.from_dict(plain["config"])
+        plain["runs"] = tuple(RunRecord(**run) for run in plain["runs"])
+        plain["trials"] = tuple(Trial(**trial) for trial in plain["trials"])
+        plain["notes"] = tuple(plain["notes"])
+        return cls(**plain)
+
+
+def read_result(path: Path) -> Result:
+    """One result file."""
+    try:
+        values = json.loads(path.read_text())
+        if values.get("format") != FORMAT:
+            raise FileError(f"{path}: not a result file of this version (format {values.get('format')!r})")
+        return Result.from_dict(values)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path}: damaged result file ({error}); remove it and run again") from error
+
+
+def read_results(folder: Path) -> dict[str, Result]:
+    """Every result below a folder, by the key of its config."""
+    results = (read_result(path) for path in sorted(folder.rglob("*.json")))
+    return {result.config.key: result for result in results}

@@ -1,0 +1,138 @@
+"""One run: from a config to a result, by whichever engine fits the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from rfp.data import load
+from rfp.data.loaded import LoadedTask
+from rfp.environment import environment
+from rfp.errors import ArgumentError
+from rfp.train.config import RunConfig
+from rfp.train.node_grid import train_nodes
+from rfp.train.replicas import unfit
+from rfp.train.results import Result, read_result
+
+# Graphs with more nodes train one run at a time unless replicas are asked for (PubMed, the largest of the ten-split
+# sets, has 19,717).
+REPLICAS_MAX_NODES = 50_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are and where they go.
+
+    Args:
+        data_root: Folder of raw data; by default the environment variable ``RFP_DATA``.
+        cache: See :func:`rfp.data.load`.
+        results: Folder of result files; ``None`` writes none.
+        checkpoints: Folder of checkpoints and logs; ``None`` keeps none.
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        num_devices: GPUs for one run.
+        say: Gets a line for each thing worth knowing.
+        progress: Whether long training draws a progress bar on stderr.
+        tick: Told ``(what, done, in all)`` while many models train at once.
+    """
+
+    data_root: Path | None = None
+    cache: Path | None = None
+    results: Path | None = None
+    checkpoints: Path | None = None
+    device: str = "auto"
+    num_devices: int = 1
+    say: Callable[[str], None] = lambda line: None
+    progress: bool = False
+    tick: Callable[[str, int, int], None] = lambda what, done, total: None
+
+    def torch_device(self) -> torch.device:
+        """The device asked for, or the best there is."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ArgumentError("device cuda is not available on this machine; use --device cpu")
+        return torch.device(self.device)
+
+
+def run(
+    config: RunConfig,
+    *,
+    seeds: Sequence[int] = (0,),
+    splits: Sequence[int] | None = None,
+    place: Place | None = None,
+    resume: bool = True,
+) -> Result:
+    """Train a config for every seed and split that its result file does not hold yet.
+
+    Node tasks on one graph train all splits and the grid of ``config.search`` together; every other task one run after
+    the other, with its values chosen by :func:`rfp.train.search.search` first. Model selection reads validation scores
+    alone; the test score of a run is computed once, from its selected weights. The result file is written after every
+    run, so what was cut goes on where it stopped.
+
+    Args:
+        config: What to train.
+        seeds: One model of each.
+        splits: All splits of the data by default.
+        place: Where data, results and checkpoints are, and the device.
+        resume: Take finished runs from the result file and unfinished ones from their checkpoint.
+
+    Returns:
+        The merged result.
+
+    Example:
+        >>> club = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.5, 0.25, 0.25]}
+        >>> model = {"backbone": "gcn", "norm": "none", "encodings": [{"name": "rfp", "num_channels": 4}]}
+        >>> result = run(RunConfig.from_dict({"data": club, "model": model, "training": {"epochs": 2}}))
+        >>> len(result.runs), sorted(result.runs[0].metrics)
+        (1, ['test', 'val'])
+    """
+    place = place or Place()
+    device = place.torch_device()
+    loaded = load(config.data, data_root=place.data_root, cache=place.cache)
+    wanted = list(range(loaded.num_splits)) if splits is None else list(splits)
+    for split in wanted:
+        loaded.rows("train", split)  # raises if there is no such split
+    result = Result(
+        config,
+        loaded.task.name,
+        loaded.task.metric,
+        loaded.task.higher_is_better,
+        environment=environment(device.type),
+        notes=loaded.notes,
+    )
+    path = None if place.results is None else place.results / result.file_name()
+    if path is not None and path.exists() and resume:
+        result = read_result(path)
+    together = _engine(config, loaded) == "replicas"
+    for seed in seeds:
+        missing = [split for split in wanted if not result.has(seed, split)]
+        if not missing:
+            continue
+        if together:
+            # The grid is judged over all splits asked for, so all of them are trained again.
+            searched = train_nodes(
+                config, loaded, seed=seed, splits=wanted if config.search else missing, device=device, tick=place.tick
+            )
+            result = _store(result.with_runs(searched.runs, searched.trials or None), place)
+            continue
+        for split in missing:
+            record, trials = _train_alone(config, loaded, seed, split, device, place, resume)
+            result = _store(result.with_runs([record], trials), place)
+    return result
+
+
+def _engine(config: RunConfig, loaded: LoadedTask) -> str:
+    if config.training.engine != "auto":
+        return config.training.engine
+    if unfit(loaded) or loaded.graphs.num_nodes > REPLICAS_MAX_NODES:
+        return "lightning"
+    return "replicas" if config.training.schedule != "plateau" else "lightning"
+
+
+def _store(result: Result, place: Place) -> Result:
+    if place.results is not None:
+        result.write(place.results)
+    return result

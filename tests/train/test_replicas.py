@@ -1,0 +1,149 @@
+"""Training together equals training alone, and a run by hand with torch's own optimiser."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from rfp.data import LoadedTask, load
+from rfp.errors import ArgumentError, NumericalError
+from rfp.nn import RFPModel
+from rfp.nn.encoder import training_seed
+from rfp.train import RunConfig
+from rfp.train.node_grid import train_nodes
+from rfp.train.replicas import Replica, ReplicaProgram
+
+CPU = torch.device("cpu")
+CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
+MODEL = {"backbone": "gcn", "norm": "none", "hidden_channels": 8, "num_layers": 2, "dropout": 0.5}
+RFP = {"name": "rfp", "num_channels": 3, "num_steps": 2}
+
+
+@pytest.fixture(scope="module")
+def club() -> LoadedTask:
+    return load(CLUB)
+
+
+def config(*, search: dict[str, Any] | None = None, **changes: Any) -> RunConfig:
+    training = {"epochs": 6, "lr": 0.01, **changes.pop("training", {})}
+    model = {**MODEL, "encodings": [RFP], **changes}
+    return RunConfig.from_dict({"data": CLUB, "model": model, "training": training, "search": search or {}})
+
+
+REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.05, 0.0), (0.01, 0.1))]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"training": {"optimizer": "adamw", "schedule": "cosine", "warmup_epochs": 2, "gradient_clip": 0.1}},
+        {"trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 2, "operators": ["learned"]}]},
+        {"encodings": [{"name": "eigenvectors", "num_eigenvectors": 3}], "input_dropout": 0.3},
+    ],
+    ids=["plain", "schedule and clipping", "learned and dss", "eigenvectors"],
+)
+def test_a_replica_does_not_depend_on_its_company(club: LoadedTask, changes: dict[str, Any]) -> None:
+    together = ReplicaProgram(config(**changes), club, REPLICAS, seed=5, device=CPU)
+    together.fit()
+    for r, replica in enumerate(REPLICAS):
+        alone = ReplicaProgram(config(**changes), club, [replica], seed=5, device=CPU)
+        alone.fit()
+        assert alone.best_epoch[0] == together.best_epoch[r]
+        assert alone.best_val[0] == pytest.approx(together.best_val[r])
+        assert alone.scores("test")[0] == pytest.approx(together.scores("test")[r])
+        for p, q in zip(alone.model.parameters(), together.model.parameters(), strict=True):
+            assert torch.allclose(p[0], q[r], atol=1e-4)
+
+
+def test_equals_a_plain_loop_with_torch_s_adam(club: LoadedTask) -> None:
+    run = config(dropout=0.0, training={"epochs": 4})
+    program = ReplicaProgram(run, club, [Replica(1, 0.02, 0.01)], seed=3, device=CPU)
+    program.fit()
+    torch.manual_seed(3)
+    model = RFPModel(run.model_config(club, seed=3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02, weight_decay=0.01)
+    data, rows = club.data(), {part: club.rows(part, 1) for part in ("train", "val")}
+    scores = []
+    for _ in range(4):
+        model.train()
+        optimizer.zero_grad()
+        cross_entropy(model(data)[rows["train"]], club.y[rows["train"]]).backward()
+        optimizer.step()
+        logits = model.eval()(data)[rows["val"]]
+        loss = cross_entropy(logits, club.y[rows["val"]])
+        scores.append(((logits.argmax(1) == club.y[rows["val"]]).double().mean().item(), -loss.item()))
+    assert program.best_val[0] == pytest.approx(max(scores)[0])
+    assert program.best_epoch[0] == scores.index(max(scores))
+
+
+def test_patience_ends_a_replica_without_ending_the_others(club: LoadedTask) -> None:
+    # A learning rate of (almost) zero never improves after the first epoch.
+    replicas = [Replica(0, 1e-12, 0.0), Replica(0, 0.02, 0.0)]
+    program = ReplicaProgram(
+        config(dropout=0.0, encodings=[], training={"epochs": 60, "patience": 5}), club, replicas, seed=0, device=CPU
+    )
+    program.fit()
+    assert program.epochs_each[0] < 60
+    assert program.best_epoch[0] < 10
+    assert program.epochs_each[1] > program.epochs_each[0]
+
+
+def test_test_labels_do_not_enter_training_or_selection(club: LoadedTask) -> None:
+    search = {"training.lr": [0.05, 0.001], "model.num_layers": [1, 2]}
+    found = train_nodes(config(search=search), club, seed=0, splits=[0, 1], device=CPU)
+    wrong = club.y.clone()
+    only_test = club.masks["test"].any(1) & ~club.masks["train"].any(1) & ~club.masks["val"].any(1)
+    test_of_0 = club.masks["test"][:, 0] & ~(club.masks["train"] | club.masks["val"])[:, 0]
+    wrong[test_of_0] = (wrong[test_of_0] + 1) % 4
+    assert bool(test_of_0.any())
+    assert only_test.sum() <= test_of_0.sum()
+    again = train_nodes(config(search=search), replace(club, y=wrong), seed=0, splits=[0], device=CPU)
+    before = train_nodes(config(search=search), club, seed=0, splits=[0], device=CPU)
+    assert [t.val for t in again.trials] == [t.val for t in before.trials]
+    assert again.runs[0].values == before.runs[0].values
+    assert again.runs[0].metrics["test"] != before.runs[0].metrics["test"]
+    assert len(found.trials) == 4
+    assert {run.split for run in found.runs} == {0, 1}
+    best = max(found.trials, key=lambda trial: trial.val)
+    assert found.runs[0].values == best.values
+
+
+def test_eval_draws_average_predictions(club: LoadedTask) -> None:
+    program = ReplicaProgram(config(training={"eval_draws": 3}), club, REPLICAS[:1], seed=0, device=CPU)
+    program.fit()
+    model = program.model.eval()
+    usual = model.drawn[0].settings.seed
+    mean = torch.zeros(())
+    for seed in (usual, training_seed(usual, -2), training_seed(usual, -3)):
+        model.drawn[0].settings = replace(model.drawn[0].settings, seed=seed)
+        mean = mean + model(program.data, graph=program.graph).detach().softmax(-1)[0]
+    rows = club.rows("test", 0)
+    expected = (mean[rows].argmax(-1) == club.y[rows]).double().mean().item()
+    model.drawn[0].settings = replace(model.drawn[0].settings, seed=usual)
+    assert program.scores("test")[0] == pytest.approx(expected)
+
+
+def test_divergence_of_all_is_an_error_and_of_one_is_not(club: LoadedTask) -> None:
+    plain = config(encodings=[], dropout=0.0, training={"epochs": 30})
+    wild, tame = Replica(0, 1e38, 0.0), Replica(0, 0.01, 0.0)
+    with pytest.raises(NumericalError, match=r"NaN or infinite by epoch \d+; lower training.lr"):
+        ReplicaProgram(plain, club, [wild], seed=0, device=CPU).fit()
+    program = ReplicaProgram(plain, club, [wild, tame], seed=0, device=CPU)
+    program.fit()
+    assert math.isfinite(program.scores("test")[1])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    fake = {"class": "torch_geometric.datasets.FakeDataset", "args": {"num_graphs": 4, "avg_num_nodes": 5}}
+    graphs = load({**fake, "random_split": [0.5, 0.25, 0.25]})
+    with pytest.raises(ArgumentError, match='cannot train .*: it is no node task; use "lightning"'):
+        ReplicaProgram(config(), graphs, REPLICAS, seed=0, device=CPU)
+
+
+def test_a_split_that_does_not_exist(club: LoadedTask) -> None:
+    with pytest.raises(ArgumentError, match="split 3 of 'KarateClub' does not exist; expected 0 to 2"):
+        train_nodes(config(), club, seed=0, splits=[3], device=CPU)
