@@ -26,6 +26,8 @@ from rfp.normalization import Tally, dependence_tolerance
 SECOND_PASS_ABOVE = {torch.float32: 1e2, torch.float64: 1e1}
 # Beyond this κ a float64 Gram matrix of float64 data has lost the smallest pivots.
 GRAM_LIMIT = {torch.float32: float("inf"), torch.float64: 1e6}
+# The widest matrix that a program of the Triton kernel holds; the host would need a thousand launches for one of 32.
+_KERNEL_MAX_CHANNELS = 64
 
 
 def _inverse_of_upper(r: Tensor) -> Tensor:
@@ -49,6 +51,13 @@ def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
         kept columns ``[..., k]``. O(k³) each.
     """
     k = g.size(-1)
+    if g.is_cuda and k <= _KERNEL_MAX_CHANNELS:
+        from rfp.backends import triton_available
+
+        if triton_available():
+            from rfp.backends import triton_dropping
+
+            return triton_dropping.cholesky_dropping(g, threshold)
     weight = torch.zeros_like(g)
     kept = torch.zeros(g.shape[:-1], dtype=torch.bool, device=g.device)
     for j in range(k):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +13,18 @@ from torch import Tensor
 # chunk stays in cache, a GPU's is large enough to fill it.
 _ROWS = 1 << 14
 _CHUNK_WORDS = {"cpu": 1 << 21, "cuda": 1 << 26}
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Float32 products in float32, also where the user allows TF32 for the network around: its ten bits would leave
+    columns orthonormal to 1e-3 only."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @dataclass(frozen=True)
@@ -36,10 +50,15 @@ class Segments:
     def __init__(self, ptr: Tensor, num_columns: int) -> None:
         self.num_graphs = len(ptr) - 1
         self.chunks: list[_Chunk] = []
+        self.equal = False
         if self.num_graphs == 1:
             return
         sizes, order = torch.sort(ptr.diff())
         widths, start = sizes.tolist(), 0
+        # Copies of one graph, as replicas of a model make them, are a plain batch on a GPU, whatever their size.
+        self.equal = ptr.device.type == "cuda" and bool(widths) and 0 < widths[0] == widths[-1]
+        if self.equal:
+            return
         limit = _CHUNK_WORDS.get(ptr.device.type, _CHUNK_WORDS["cpu"])
         while start < self.num_graphs:
             stop = start + 1
@@ -71,6 +90,9 @@ class Segments:
                 right = left if b is a else b[:, start : start + _ROWS].double()
                 total[0].baddbmm_(left.transpose(1, 2), right)
             return total
+        if self.equal:
+            left = self._blocks(a).double()
+            return left.mT @ (left if b is a else self._blocks(b).double())
         for chunk in self.chunks:
             left = self._pad(a, chunk).double()
             right = left if b is a else self._pad(b, chunk).double()
@@ -82,9 +104,13 @@ class Segments:
 
         ``upper`` says that the weights are upper triangular, which halves the work where a kernel is at hand.
         """
-        num_trajectories, n, k = a.shape
         # Triangular solves return column-major factors, with which a batched product took 40 times as long on a CPU.
         weight = weight.to(a.dtype).contiguous()
+        with full_precision():
+            return self._apply(a, weight, upper)
+
+    def _apply(self, a: Tensor, weight: Tensor, upper: bool) -> Tensor:
+        num_trajectories, n, k = a.shape
         out = torch.empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
         if upper and self.num_graphs == 1 and self._compiled(a):
             from rfp.backends import compiled
@@ -93,10 +119,15 @@ class Segments:
         elif self.num_graphs == 1:
             for b in range(num_trajectories):
                 torch.mm(a[b], weight[0, b], out=out[:, b])
+        if self.equal:
+            self._blocks(out.transpose(0, 1)).copy_(self._blocks(a) @ weight)
         for chunk in self.chunks:
             product = self._pad(a, chunk) @ weight[chunk.graphs]  # [g, B, width, k]
             out[chunk.rows[chunk.real]] = product.transpose(1, 2)[chunk.real]
         return out.transpose(0, 1)
+
+    def _blocks(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, width, k], for graphs of equal size
+        return a.unflatten(1, (self.num_graphs, -1)).transpose(0, 1)
 
     @staticmethod
     def _compiled(a: Tensor) -> bool:

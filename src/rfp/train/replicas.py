@@ -80,7 +80,7 @@ class ReplicaProgram:
         best_epoch = torch.zeros(shape, dtype=torch.long, device=self.device)
         finite = torch.ones(shape, dtype=torch.bool, device=self.device)
         ended = torch.full(shape, epochs, device=self.device)
-        with self._numerics(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+        with _tensor_float_32(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             fixed_draw = None if self.learned else self._draw(training=False)
             for epoch in range(epochs):
                 torch.manual_seed(training_seed(self.seed, epoch))
@@ -167,7 +167,7 @@ class ReplicaProgram:
     def scores(self, part: str) -> list[float]:
         """Accuracy of every replica's best weights on a part, from predictions averaged over ``eval_draws`` draws."""
         self.model.eval()
-        with self._numerics():
+        with _tensor_float_32():
             total = torch.zeros((), device=self.device)
             for number in range(self.training.eval_draws):
                 with self.model.evaluation_draw(number):
@@ -177,15 +177,7 @@ class ReplicaProgram:
     @torch.no_grad()
     def _draw(self, training: bool) -> list[Tensor]:
         self.model.train(training)
-        # Without gradients, so this setting is the one its products run under.
-        with _matmul_precision("highest"):
-            return self.model.draw(self.data, graph=self.graph)
-
-    @contextmanager
-    def _numerics(self) -> Iterator[None]:
-        """TF32 products in the network on a GPU; not where a learned operator's states are orthonormalised in it."""
-        with _matmul_precision("highest" if self.learned else "high"):
-            yield
+        return self.model.draw(self.data, graph=self.graph)
 
 
 def unfit(loaded: LoadedTask) -> str:
@@ -198,9 +190,10 @@ def unfit(loaded: LoadedTask) -> str:
 
 
 @contextmanager
-def _matmul_precision(precision: str) -> Iterator[None]:
+def _tensor_float_32() -> Iterator[None]:
+    """TF32 products in the network on a GPU. The encodings keep their precision whatever this says."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
+    torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:

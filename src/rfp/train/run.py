@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,9 +14,11 @@ from rfp.data.loaded import LoadedTask
 from rfp.environment import environment
 from rfp.errors import ArgumentError
 from rfp.train.config import RunConfig
+from rfp.train.lightning_run import fit
 from rfp.train.node_grid import train_nodes
 from rfp.train.replicas import unfit
-from rfp.train.results import Result, read_result
+from rfp.train.results import Result, RunRecord, Trial, read_result
+from rfp.train.search import SearchSettings, search
 
 # Graphs with more nodes train one run at a time unless replicas are asked for (PubMed, the largest of the ten-split
 # sets, has 19,717).
@@ -64,6 +67,7 @@ def run(
     splits: Sequence[int] | None = None,
     place: Place | None = None,
     resume: bool = True,
+    search_settings: SearchSettings | None = None,
 ) -> Result:
     """Train a config for every seed and split that its result file does not hold yet.
 
@@ -78,6 +82,8 @@ def run(
         splits: All splits of the data by default.
         place: Where data, results and checkpoints are, and the device.
         resume: Take finished runs from the result file and unfinished ones from their checkpoint.
+        search_settings: How :func:`~rfp.train.search.search` goes about ``config.search``; node tasks on one graph try
+            all of it.
 
     Returns:
         The merged result.
@@ -113,15 +119,69 @@ def run(
             continue
         if together:
             # The grid is judged over all splits asked for, so all of them are trained again.
-            searched = train_nodes(
-                config, loaded, seed=seed, splits=wanted if config.search else missing, device=device, tick=place.tick
-            )
-            result = _store(result.with_runs(searched.runs, searched.trials or None), place)
+            these = wanted if config.search else missing
+            found = train_nodes(config, loaded, seed=seed, splits=these, device=device, tick=place.tick)
+            result = _store(result.with_runs(found.runs, found.trials or None), place)
             continue
         for split in missing:
-            record, trials = _train_alone(config, loaded, seed, split, device, place, resume)
-            result = _store(result.with_runs([record], trials), place)
+            chosen, trials = _chosen(config, loaded, result, missing[0], device, place, search_settings)
+            record = _fit(config.with_values(chosen), loaded, seed, split, device, place, resume)
+            result = _store(result.with_runs([replace(record, values=chosen)], trials), place)
     return result
+
+
+def _chosen(
+    config: RunConfig,
+    loaded: LoadedTask,
+    result: Result,
+    split: int,
+    device: torch.device,
+    place: Place,
+    settings: SearchSettings | None,
+) -> tuple[dict[str, Any], Sequence[Trial]]:
+    """The searched values of all runs of a result: those of its runs, or the best of a search on one split."""
+    if not config.search or result.runs:
+        return dict(result.runs[0].values) if result.runs else {}, result.trials
+
+    def validation(point: RunConfig, report: Callable[[int, float], None]) -> float:
+        return _fit(point, loaded, 0, split, device, place, resume=True, test=False, report=report).metrics["val"]
+
+    storage = None if place.checkpoints is None else place.checkpoints / config.key / "search.journal"
+    outcome = search(
+        config,
+        validation,
+        higher_is_better=loaded.task.higher_is_better,
+        settings=settings,
+        storage=storage,
+        say=place.say,
+    )
+    return dict(outcome.best), outcome.trials
+
+
+def _fit(
+    config: RunConfig,
+    loaded: LoadedTask,
+    seed: int,
+    split: int,
+    device: torch.device,
+    place: Place,
+    resume: bool,
+    **more: Any,
+) -> RunRecord:
+    folder = None if place.checkpoints is None else place.checkpoints / config.key / f"seed{seed}-split{split}"
+    return fit(
+        config,
+        loaded,
+        seed=seed,
+        split=split,
+        device=device,
+        num_devices=place.num_devices,
+        folder=folder,
+        resume=resume,
+        progress=place.progress,
+        say=place.say,
+        **more,
+    )
 
 
 def _engine(config: RunConfig, loaded: LoadedTask) -> str:

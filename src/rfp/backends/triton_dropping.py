@@ -1,0 +1,49 @@
+"""The Cholesky factorisation that drops dependent columns, one Triton program for each small matrix.
+
+Comments, not type hints: Triton reads the source.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _dropping_kernel(gram, threshold, weight, kept, k, K: tl.constexpr):
+    """Grid: (matrices,). K: k rounded up to a power of two."""
+    number = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, K)
+    live = (i < k)[:, None] & (i < k)[None, :]
+    at = number * k * k + i[:, None] * k + i[None, :]
+    g = tl.load(gram + at, mask=live, other=0.0)
+    limit = tl.load(threshold + number)
+    columns = tl.zeros([K, K], tl.float64)
+    for j in range(k):
+        w = tl.where(i == j, 1.0, 0.0).to(tl.float64)
+        for _ in tl.static_range(2):  # twice is enough
+            image = tl.sum(g * w[None, :], axis=1)
+            coefficients = tl.sum(columns * image[:, None], axis=0)
+            w -= tl.sum(columns * coefficients[None, :], axis=1)
+        squared = tl.sum(w * tl.sum(g * w[None, :], axis=1), axis=0)
+        keep = squared > limit * limit
+        length = tl.sqrt(tl.where(keep, squared, 1.0))
+        w = tl.where(keep, w / length, 0.0)
+        columns = tl.where((i == j)[None, :], w[:, None], columns)
+        tl.store(kept + number * k + j, keep.to(tl.int8))
+    tl.store(weight + at, columns, mask=live)
+
+
+def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`rfp.backends.orthonormal.cholesky_dropping` in one launch, for k up to 64."""
+    *leading, k, _ = g.shape
+    matrices = g.reshape(-1, k, k).contiguous()
+    weight = torch.empty_like(matrices)
+    kept = torch.empty(len(matrices), k, dtype=torch.int8, device=g.device)
+    if len(matrices):
+        width = max(triton.next_power_of_2(k), 2)
+        limits = threshold.reshape(-1).to(torch.float64).contiguous()
+        _dropping_kernel[(len(matrices),)](matrices, limits, weight, kept, k, K=width, num_warps=4)
+    return weight.view(*leading, k, k), kept.view(*leading, k).bool()

@@ -1,0 +1,45 @@
+"""The kernel equals the column-by-column definition, on a GPU or in Triton's interpreter (a process of its own)."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("triton")
+
+SCRIPT = """
+import torch
+from rfp.backends.orthonormal import cholesky_dropping
+from rfp.backends import triton_dropping
+device = "cuda" if torch.cuda.is_available() else "cpu"
+torch.manual_seed(0)
+for k in (1, 2, 5, 16):
+    a = torch.randn(3, 2, 20, k, dtype=torch.float64)
+    a[0, 0, :, k // 2] = a[0, 0, :, 0]       # dependent (or itself, for k = 1)
+    a[1, 1] = 0                               # nothing at all
+    a[2, 0, :, -1] = a[2, 0, :, :-1].sum(-1)  # dependent on all before; zero for k = 1
+    g = a.mT @ a
+    threshold = 1e-5 * g.diagonal(dim1=-2, dim2=-1).sqrt().amax(-1)
+    want, want_kept = cholesky_dropping(g, threshold)
+    got, got_kept = triton_dropping.cholesky_dropping(g.to(device), threshold.to(device))
+    assert torch.equal(got_kept.cpu(), want_kept), k
+    torch.testing.assert_close(got.cpu(), want, atol=1e-10, rtol=1e-8)
+    q = a @ got.cpu()
+    identity = torch.diag_embed(want_kept.double())
+    torch.testing.assert_close(q.mT @ q, identity, atol=1e-8, rtol=0)
+nothing = torch.zeros(0, 4, 4, dtype=torch.float64, device=device)
+empty, _ = triton_dropping.cholesky_dropping(nothing, torch.zeros(0, device=device))
+assert empty.shape == (0, 4, 4)
+print("equal")
+"""
+
+
+def test_equals_the_definition() -> None:
+    import torch
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"} | (
+        {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    )
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "equal", done.stderr[-2000:]
