@@ -114,3 +114,19 @@ def test_gram_schmidt_counts_what_it_drops() -> None:
     q, dropped = gram_schmidt(a, 1e-12)
     assert dropped == 1
     torch.testing.assert_close(q, torch.tensor([[1.0, 0, 0], [0, 0, 1]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("k", [65, 130])
+def test_panels_equal_the_columns_one_at_a_time(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    a = torch.randn(2, 90, k, dtype=torch.float64)  # for k = 130 the last forty depend on the others
+    a[0, :, 3] = a[0, :, 1] + a[0, :, 2]
+    a[1, :, 64] = 0
+    g = a.mT @ a
+    threshold = 1e-6 * g.diagonal(dim1=-2, dim2=-1).sqrt().amax(-1)
+    weight, kept = cholesky_dropping(g, threshold)
+    monkeypatch.setattr("rfp.backends.orthonormal._PANEL", k)
+    expected, expected_kept = cholesky_dropping(g, threshold)
+    assert torch.equal(kept, expected_kept)
+    assert kept.sum(-1).tolist() == [min(k - 1, 90)] * 2
+    torch.testing.assert_close(weight, expected, atol=1e-8, rtol=1e-6)

@@ -28,6 +28,8 @@ SECOND_PASS_ABOVE = {torch.float32: 1e2, torch.float64: 1e1}
 GRAM_LIMIT = {torch.float32: float("inf"), torch.float64: 1e6}
 # The widest matrix that a program of the Triton kernel holds; the host would need a thousand launches for one of 32.
 _KERNEL_MAX_CHANNELS = 64
+# Columns that the dropping factorisation takes at a time.
+_PANEL = 64
 
 
 def _inverse_of_upper(r: Tensor) -> Tensor:
@@ -58,6 +60,8 @@ def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
             from rfp.backends import triton_dropping
 
             return triton_dropping.cholesky_dropping(g, threshold)
+    if k > _PANEL:
+        return _dropping_by_panels(g, threshold)
     weight = torch.zeros_like(g)
     kept = torch.zeros(g.shape[:-1], dtype=torch.bool, device=g.device)
     for j in range(k):
@@ -70,6 +74,28 @@ def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
         kept[..., j] = squared > threshold.square()
         length = torch.where(kept[..., j], squared.clamp_min(0).sqrt(), 1.0)
         weight[..., j] = torch.where(kept[..., j, None], w / length[..., None], 0.0)
+    return weight, kept
+
+
+def _dropping_by_panels(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`cholesky_dropping` a panel of columns at a time, so that wide matrices (node features) are products.
+
+    A panel in the basis of g, V, is freed of the columns before it; the factor of the small VᵀGV does the rest.
+    """
+    k = g.size(-1)
+    weight = torch.zeros_like(g)
+    kept = torch.zeros(g.shape[:-1], dtype=torch.bool, device=g.device)
+    for first in range(0, k, _PANEL):
+        last = min(first + _PANEL, k)
+        before = weight[..., :first, :first]  # the columns so far have coefficients in their own rows alone
+        v = torch.zeros(*g.shape[:-2], last, last - first, dtype=g.dtype, device=g.device)
+        v.diagonal(-first, dim1=-2, dim2=-1).fill_(1.0)
+        for _ in range(2):  # twice is enough
+            against = before.mT @ (g[..., :first, :last] @ v)
+            v[..., :first, :] -= before @ against
+        small, own = cholesky_dropping(v.mT @ (g[..., :last, :last] @ v), threshold)
+        weight[..., :last, first:last] = v @ small
+        kept[..., first:last] = own
     return weight, kept
 
 

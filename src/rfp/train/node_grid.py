@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rfp.data.loaded import LoadedTask
 from rfp.train.config import RunConfig
@@ -54,6 +55,7 @@ def train_nodes(
     outer = {key: values for key, values in config.search.items() if key not in _IN_PROGRAM}
     combinations = [dict(zip(outer, values, strict=True)) for values in itertools.product(*outer.values())]
     trials: list[Trial] = []
+    encodings: dict[str, Tensor] = {}
     best: tuple[float, tuple[float, float], dict[str, Any], list[ReplicaProgram]] | None = None
     for number, values in enumerate(combinations):
         what = f"{loaded.task.name} {config.name}".strip()
@@ -66,6 +68,7 @@ def train_nodes(
             seed,
             device,
             lambda done, all_, what=what: tick(what, done, all_),
+            encodings,
         )
         for pair, val in _mean_validation(programs).items():
             found = {**values, **dict(zip(_IN_PROGRAM, pair, strict=True))}
@@ -89,6 +92,7 @@ def _fit(
     seed: int,
     device: torch.device,
     tick: Callable[[int, int], None],
+    encodings: dict[str, Tensor],
 ) -> list[ReplicaProgram]:
     """All replicas in one program, or in as few as fit into the device's memory."""
     size = len(replicas)
@@ -96,7 +100,8 @@ def _fit(
         chunks = [replicas[start : start + size] for start in range(0, len(replicas), size)]
         try:
             return [
-                _fit_chunk(config, loaded, chunk, seed, device, tick, i, len(chunks)) for i, chunk in enumerate(chunks)
+                _fit_chunk(config, loaded, chunk, seed, device, tick, encodings, i, len(chunks))
+                for i, chunk in enumerate(chunks)
             ]
         except torch.OutOfMemoryError:
             if size == 1:
@@ -112,11 +117,12 @@ def _fit_chunk(
     seed: int,
     device: torch.device,
     tick: Callable[[int, int], None],
+    encodings: dict[str, Tensor],
     number: int,
     chunks: int,
 ) -> ReplicaProgram:
     epochs = config.training.epochs
-    program = ReplicaProgram(config, loaded, replicas, seed=seed, device=device)
+    program = ReplicaProgram(config, loaded, replicas, seed=seed, device=device, encodings=encodings)
     program.fit(lambda epoch: tick(number * epochs + epoch + 1, chunks * epochs))
     return program
 

@@ -44,10 +44,18 @@ class ReplicaProgram:
         replicas: One for each model to train.
         seed: Of weights, draws and dropout.
         device: Where to train.
+        encodings: Those that do not change, by the text of their transform: taken from here, or put here.
     """
 
     def __init__(
-        self, config: RunConfig, loaded: LoadedTask, replicas: Sequence[Replica], *, seed: int, device: torch.device
+        self,
+        config: RunConfig,
+        loaded: LoadedTask,
+        replicas: Sequence[Replica],
+        *,
+        seed: int,
+        device: torch.device,
+        encodings: dict[str, Tensor] | None = None,
     ) -> None:
         if reason := unfit(loaded):
             raise ArgumentError(f'engine="replicas" cannot train {loaded.task.name!r}: {reason}; use "lightning"')
@@ -59,8 +67,9 @@ class ReplicaProgram:
             torch.manual_seed(seed)
             model = RFPModel(config.model_config(loaded, seed))
         self.num_parameters = model.num_parameters
-        self.data = model.precompute(loaded.data()).to(device)
+        self.data = loaded.data().to(device)
         self.graph = loaded.graphs.graph.to(device)
+        self._store_fixed(model, {} if encodings is None else encodings)
         self.model = model.replicate(len(self.replicas)).to(device)
         self.learned = any(encoder.learned for encoder in model.drawn)
         lr = torch.tensor([r.lr for r in self.replicas], device=device)
@@ -68,6 +77,16 @@ class ReplicaProgram:
         self.optimizer = ReplicaAdam(self.model.parameters(), lr, decay, decoupled=self.training.optimizer == "adamw")
         self.epochs_run = 0
         self.seconds = 0.0
+
+    def _store_fixed(self, model: RFPModel, known: dict[str, Tensor]) -> None:
+        """Compute the encodings that do not change once, on the device."""
+        for transform in model.fixed:
+            if transform.attr_name is None:
+                continue  # the model computes it itself
+            name = repr(transform)
+            if name not in known:
+                known[name] = transform.encode_nodes(self.graph, self.data.x if transform.needs_x else None)
+            self.data[transform.attr_name] = known[name]
 
     def fit(self, tick: Callable[[int], None] = lambda epoch: None) -> None:
         """Train all replicas; keep the weights of each one's best epoch."""

@@ -1,0 +1,95 @@
+"""Configs of runs: read, checked, changed by dotted key, and told apart by their key."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rfp.data import load
+from rfp.errors import ArgumentError, FileError
+from rfp.train import RunConfig, TrainingConfig, read_config
+
+PLAIN: dict[str, Any] = {
+    "name": "try",
+    "data": {"name": "texas"},
+    "model": {"backbone": "gcn", "encodings": [{"name": "rfp", "num_steps": 4}]},
+    "training": {"lr": 0.01},
+    "search": {"model.encodings.0.num_steps": [4, 8]},
+}
+
+
+def test_round_trip_and_key() -> None:
+    config = RunConfig.from_dict(PLAIN)
+    assert RunConfig.from_dict(config.to_dict()) == config
+    assert RunConfig.from_dict({**PLAIN, "name": "other"}).key == config.key
+    assert RunConfig.from_dict({**PLAIN, "training": {"lr": 0.02}}).key != config.key
+    assert RunConfig.from_dict({**PLAIN, "search": {}}).key != config.key
+    # A default that is written out is the same config.
+    assert RunConfig.from_dict({**PLAIN, "training": {"lr": 0.01, "epochs": 200}}).key == config.key
+
+
+def test_values_by_dotted_key() -> None:
+    config = RunConfig.from_dict(PLAIN)
+    changed = config.with_values({"model.encodings.0.num_steps": 8, "training.epochs": 3, "data.undirected": False})
+    assert changed.model["encodings"][0]["num_steps"] == 8
+    assert changed.training.epochs == 3
+    assert not changed.data.undirected
+    assert changed.search == {}  # what was set is no longer searched
+    assert config.model["encodings"][0]["num_steps"] == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trainig": {}}, "a key of the run's config must be one of .*, got 'trainig'"),
+        ({"training": {"learning_rate": 1}}, "a key of the training config must be one of .*, got 'learning_rate'"),
+        ({"model": {"depth": 1}}, "a key of the model's config must be one of .*, got 'depth'"),
+        ({"data": {"nam": "texas"}}, "a key of the data config must be one of .*, got 'nam'"),
+        ({"training": {"lr": 0}}, "lr must be positive, got 0"),
+        ({"training": {"epochs": 0}}, "epochs must be at least 1, got 0"),
+        ({"training": {"patience": 0}}, "patience must be at least 1, or null"),
+        ({"training": {"schedule": "steps"}}, "schedule must be one of 'none', 'plateau', 'cosine', got 'steps'"),
+        ({"training": {"weight_decay": -1}}, "weight_decay must not be negative, got -1"),
+        ({"training": {"schedule_factor": 1.0}}, "schedule_factor must be between 0 and 1"),
+        ({"training": [1]}, "training must be a mapping"),
+        ({"search": {"training.lr": 0.1}}, "training.lr needs a list of values to try, got 0.1"),
+        ({"search": {"training.lr": []}}, "training.lr needs a list of values to try"),
+        ({"search": {"model.encodings.3.num_steps": [1]}}, "the part '3' of 'model.encodings.3.num_steps'"),
+        ({"search": {"training.speed": [1]}}, "a key of the training config must be one of .*, got 'speed'"),
+    ],
+)
+def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        RunConfig.from_dict({**PLAIN, **changes})
+
+
+def test_data_is_needed() -> None:
+    with pytest.raises(ArgumentError, match="needs data"):
+        RunConfig.from_dict({"model": {}})
+
+
+def test_the_data_fills_in_the_model() -> None:
+    club = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.5, 0.25, 0.25]}
+    config = RunConfig.from_dict({"data": club, "model": {"backbone": "gcn", "encodings": [{"name": "rfp"}]}})
+    model = config.model_config(load(club), seed=7)
+    assert (model.task, model.out_channels, model.in_channels) == ("node", 4, 34)
+    assert model.encodings[0].seed == 7  # another seed, other draws
+    assert config.model_config(load(club)).encodings[0].seed == 0
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("data: texas\ntraining: {lr: 1e-2}\n")
+    config = read_config(path)
+    assert (config.name, config.training) == ("mine", TrainingConfig(lr=0.01))
+    path.write_text("data: texas\ntraining: {rate: 1}\n")
+    with pytest.raises(ArgumentError, match=r"mine.yaml: a key of the training config"):
+        read_config(path)
+    path.write_text("- 1\n")
+    with pytest.raises(FileError, match="expected keys such as data, model and training, got list"):
+        read_config(path)
+    path.write_text("a: [1\n")
+    with pytest.raises(FileError, match="not a YAML file"):
+        read_config(path)
+    with pytest.raises(FileError, match="No such file"):
+        read_config(tmp_path / "none.yaml")
