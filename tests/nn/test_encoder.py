@@ -160,3 +160,19 @@ def test_repr_and_errors() -> None:
         layer(ring(5))
     with pytest.raises(ArgumentError, match="got dict"):
         layer({})
+
+
+@pytest.mark.parametrize("operators", [["normalized_adjacency"], ["normalized_laplacian", "adjacency"]])
+def test_unit_start_changes_the_features_alone(operators: list[str]) -> None:
+    from torch_geometric.data import Batch, Data
+
+    ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
+    pair = torch.tensor([[0, 1], [1, 0]])
+    batch = Batch.from_data_list([Data(edge_index=ring, num_nodes=4), Data(edge_index=pair, num_nodes=2)])
+    arguments = {"num_steps": 2, "operators": operators, "num_trajectories": 2}
+    plain = RandomFeaturePropagation(2, **arguments).eval()(batch).unflatten(-1, (len(operators), 3, 2))
+    unit = RandomFeaturePropagation(2, unit_start=True, **arguments).eval()(batch).unflatten(-1, (len(operators), 3, 2))
+    assert torch.equal(unit[..., 1:, :], plain[..., 1:, :])
+    for rows in (slice(0, 4), slice(4, 6)):
+        start = plain[:, rows, :, 0]
+        torch.testing.assert_close(unit[:, rows, :, 0], start / start.norm(dim=1, keepdim=True))

@@ -127,7 +127,7 @@ class Segments:
         return out.transpose(0, 1)
 
     def _blocks(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, width, k], for graphs of equal size
-        return a.unflatten(1, (self.num_graphs, -1)).transpose(0, 1)
+        return a.view(a.size(0), self.num_graphs, -1, a.size(2)).transpose(0, 1)
 
     @staticmethod
     def _compiled(a: Tensor) -> bool:

@@ -1,7 +1,6 @@
-"""The Cholesky factorisation that drops dependent columns, one Triton program for each small matrix.
+# mypy: ignore-errors
 
-Comments, not type hints: Triton reads the source.
-"""
+"""Triton: the Cholesky factorisation that drops dependent columns, one program for each small matrix."""
 
 from __future__ import annotations
 
@@ -9,6 +8,10 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+
+# Two float64 matrices of that width in registers; fewer warps would spill them.
+_WARPS = {2: 1, 4: 1, 8: 1, 16: 1, 32: 4, 64: 8}
 
 
 @triton.jit
@@ -45,5 +48,5 @@ def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
     if len(matrices):
         width = max(triton.next_power_of_2(k), 2)
         limits = threshold.reshape(-1).to(torch.float64).contiguous()
-        _dropping_kernel[(len(matrices),)](matrices, limits, weight, kept, k, K=width, num_warps=4)
+        _dropping_kernel[(len(matrices),)](matrices, limits, weight, kept, k, K=width, num_warps=_WARPS[width])
     return weight.view(*leading, k, k), kept.view(*leading, k).bool()

@@ -32,6 +32,7 @@ class RFPEncoding:
         num_trajectories: B.
         distribution: D.
         seed: Of the draws.
+        unit_start: Whether the features enter with columns of unit length, as normalised steps have.
         num_eval_draws: Draws averaged in evaluation.
         learned_heads: H of learned operators.
         learned_head_channels: d of learned operators.
@@ -46,6 +47,7 @@ class RFPEncoding:
     num_trajectories: int = 1
     distribution: str = "normal"
     seed: int = 0
+    unit_start: bool = False
     num_eval_draws: int = 1
     learned_heads: int = 4
     learned_head_channels: int = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,8 @@ from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
-from rfp.propagate import NormalizationChoice
+from rfp.normalization import l2
+from rfp.propagate import NormalizationChoice, Trajectory
 from rfp.settings import Settings
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
@@ -46,6 +48,9 @@ class RandomFeaturePropagation(nn.Module):
         seed: Any integer.
         dtype: Precision of the computation and of the result.
         backend: See :func:`rfp.encode`.
+        unit_start: Give the random features themselves columns of unit length too, in what is returned. Normalised
+            steps have entries of size n^-1/2 beside the features' size 1; steps of ``"qr"`` and ``"l2"`` do not depend
+            on the length of what they start from.
         num_eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
             are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
             leave it at 1 unless the model was built for it, or average predictions instead.
@@ -74,6 +79,7 @@ class RandomFeaturePropagation(nn.Module):
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
         backend: str = "auto",
+        unit_start: bool = False,
         num_eval_draws: int = 1,
     ) -> None:
         super().__init__()
@@ -91,6 +97,7 @@ class RandomFeaturePropagation(nn.Module):
             dtype=dtype,
             backend=backend,
         )
+        self.unit_start = unit_start
         self.num_eval_draws = num_eval_draws
         self.num_draws = 0
         self.num_replicas: int | None = None  # set by RFPModel.replicate
@@ -141,11 +148,15 @@ class RandomFeaturePropagation(nn.Module):
         # More trajectories never change the first ones, so the draws of an average share every product.
         num_draws, num_trajectories = self.num_eval_draws, settings.num_trajectories
         flat = self._flat(replace(settings, num_trajectories=num_draws * num_trajectories), graph, x)
-        return flat if num_draws == 1 else flat.unflatten(-3, (num_draws, num_trajectories)).mean(-4)
+        return (
+            flat
+            if num_draws == 1
+            else flat.view(*flat.shape[:-3], num_draws, num_trajectories, *flat.shape[-2:]).mean(-4)
+        )
 
     def _flat(self, settings: Settings, graph: Graph, x: Tensor | None) -> Tensor:
         if not self.learned:
-            return encode_with(settings, graph).flat()
+            return self._encoded(settings, graph).flat()
         if x is None:
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
         learned = iter(self.learned)
@@ -159,14 +170,23 @@ class RandomFeaturePropagation(nn.Module):
             parts[kind] = iter(storage.unbind(-3))
         return torch.cat([next(parts[kind]).flatten(-2) for kind in is_learned], dim=-1).transpose(-3, -2)
 
+    def _encoded(self, settings: Settings, graph: Graph) -> Trajectory:
+        trajectory = encode_with(settings, graph)
+        if not self.unit_start:
+            return trajectory
+        storage = trajectory.storage  # [n, B, O, P + 1, k]; all operators start from the same features
+        start = l2(storage[:, :, 0, 0].detach().transpose(0, 1), graph.offsets, Counter())
+        spread = start.transpose(0, 1)[:, :, None, None].expand(-1, -1, storage.size(2), 1, -1)
+        return replace(trajectory, storage=torch.cat([spread, storage[:, :, :, 1:]], dim=3))
+
     def _storage(self, settings: Settings, graph: Graph, own_graphs: bool) -> Tensor:
         """``[n, B, O, P + 1, k]``, or ``[R, n, B, O, P + 1, k]`` where every replica has operators of its own."""
         if self.num_replicas is None:
-            return encode_with(settings, graph).storage
+            return self._encoded(settings, graph).storage
         if not own_graphs:
-            shared = encode_with(settings, graph).storage
+            shared = self._encoded(settings, graph).storage
             return shared.expand(self.num_replicas, *shared.shape)
-        each = encode_with(settings, copies(graph, self.num_replicas)).storage
+        each = self._encoded(settings, copies(graph, self.num_replicas)).storage
         return each.view(self.num_replicas, graph.num_nodes, *each.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:
@@ -181,7 +201,8 @@ class RandomFeaturePropagation(nn.Module):
             self.settings,
             operators=tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators),
         )
-        return f"{shown.as_text()}, num_eval_draws={self.num_eval_draws}"
+        unit = ", unit_start=True" if self.unit_start else ""
+        return f"{shown.as_text()}{unit}, num_eval_draws={self.num_eval_draws}"
 
 
 def training_seed(seed: int, draw: int) -> int:

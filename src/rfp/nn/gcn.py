@@ -33,7 +33,7 @@ class GCNMatrix:
     def propagate(self, x: Tensor) -> Tensor:
         """``[..., n, d] -> [..., n, d]``, differentiable in x; all leading dimensions go through one product."""
         node_first = x.movedim(-2, 0)
-        out: Tensor = _Product.apply(node_first.reshape(x.size(-2), -1), self._forward, self._backward)
+        out: Tensor = _Product.apply(node_first.reshape(x.size(-2), -1), self._forward, self._backward)  # type: ignore[no-untyped-call]
         return out.view(node_first.shape).movedim(0, -2)
 
 
@@ -45,7 +45,7 @@ class _Product(torch.autograd.Function):
         return forward.to(x.dtype) @ x
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return ctx.matrix.to(grad.dtype) @ grad.contiguous(), None, None
 
 

@@ -93,9 +93,9 @@ class LearnedOperator(nn.Module):
         """GCN(x), ``[n, c]`` or ``[R, n, c]``."""
         conv: Any = self.gcn
         if conv.lin.weight.dim() == 3:
-            return gcn_matrix(graph).propagate(shared_affine(x, conv.lin.weight)) + conv.bias.view(
-                -1, 1, conv.bias.size(-1)
-            )
+            mapped = gcn_matrix(graph).propagate(shared_affine(x, conv.lin.weight))
+            bias: Tensor = conv.bias
+            return mapped + bias.view(len(mapped), 1, -1)
         weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
         out: Tensor = conv(x, graph.edge_index.long(), weight)
         return out

@@ -119,6 +119,7 @@ class RFPModel(nn.Module):
             num_trajectories=encoding.num_trajectories,
             distribution=encoding.distribution,
             seed=encoding.seed,
+            unit_start=encoding.unit_start,
             num_eval_draws=encoding.num_eval_draws,
         )
 
@@ -157,9 +158,12 @@ class RFPModel(nn.Module):
         The prediction for a node task is then ``[R, n, out_channels]``; the encodings are drawn once for all.
         """
         replicate(self, num_replicas, leading=int(self.config.trajectories != "concatenate"))
-        for encoder in self.drawn:
+        for encoder in self._encoders():
             encoder.num_replicas = num_replicas
         return self
+
+    def _encoders(self) -> list[RandomFeaturePropagation]:
+        return [encoder for encoder in self.drawn if isinstance(encoder, RandomFeaturePropagation)]
 
     def forward(self, data: Any, *, graph: Graph | None = None, drawn: Sequence[Tensor] | None = None) -> Tensor:
         """Predict for a ``Data`` or ``Batch``.
@@ -203,14 +207,14 @@ class RFPModel(nn.Module):
 
         Predictions averaged over several draws vary less than those of one.
         """
-        usual = [encoder.settings for encoder in self.drawn]
+        usual = [encoder.settings for encoder in self._encoders()]
         try:
-            for encoder, settings in zip(self.drawn, usual, strict=True):
+            for encoder, settings in zip(self._encoders(), usual, strict=True):
                 seed = settings.seed if number == 0 else training_seed(settings.seed, -1 - number)
                 encoder.settings = replace(settings, seed=seed)
             yield
         finally:
-            for encoder, settings in zip(self.drawn, usual, strict=True):
+            for encoder, settings in zip(self._encoders(), usual, strict=True):
                 encoder.settings = settings
 
     def _node_features(self, data: Any) -> Tensor | None:

@@ -6,6 +6,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def train_nodes(
             replicas,
             seed,
             device,
-            lambda done, all_, what=what: tick(what, done, all_),
+            partial(tick, what),
             encodings,
         )
         for pair, val in _mean_validation(programs).items():

@@ -43,25 +43,20 @@ class ReplicaAdam:
     def step(self, factor: float = 1.0) -> None:
         """One update with the learning rates multiplied by ``factor`` (a schedule's)."""
         self.steps += 1
-        used = [i for i, p in enumerate(self.parameters) if p.grad is not None]
-        ps = [self.parameters[i] for i in used]
-        gs = [p.grad for p in ps]
-        ms, vs = [self.first[i] for i in used], [self.second[i] for i in used]
-        lr = [_spread(self.lr * factor, p) for p in ps]
-        decay = [_spread(self.weight_decay, p) for p in ps]
-        if self.decoupled:
-            torch._foreach_mul_(ps, torch._foreach_neg(torch._foreach_sub(torch._foreach_mul(lr, decay), 1.0)))
-        else:
-            gs = torch._foreach_add(gs, torch._foreach_mul(ps, decay))
-        torch._foreach_lerp_(ms, gs, 1 - _BETAS[0])
-        torch._foreach_mul_(vs, _BETAS[1])
-        torch._foreach_addcmul_(vs, gs, gs, 1 - _BETAS[1])
-        scale = torch._foreach_sqrt(vs)
-        torch._foreach_div_(scale, (1 - _BETAS[1] ** self.steps) ** 0.5)
-        torch._foreach_add_(scale, _EPS)
-        update = torch._foreach_div(ms, scale)
-        torch._foreach_mul_(update, lr)
-        torch._foreach_add_(ps, update, alpha=-1 / (1 - _BETAS[0] ** self.steps))
+        corrections = tuple(1 - beta**self.steps for beta in _BETAS)
+        for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
+            if p.grad is None:
+                continue
+            lr, decay = _spread(self.lr * factor, p), _spread(self.weight_decay, p)
+            g = p.grad
+            if self.decoupled:
+                p.mul_(1 - lr * decay)
+            else:
+                g = torch.addcmul(g, p, decay)
+            m.lerp_(g, 1 - _BETAS[0])
+            v.mul_(_BETAS[1]).addcmul_(g, g, value=1 - _BETAS[1])
+            scale = v.sqrt().div_(corrections[1] ** 0.5).add_(_EPS)
+            p.addcmul_(m.div(scale), lr, value=-1 / corrections[0])
 
 
 def _spread(values: Tensor, like: Tensor) -> Tensor:

@@ -142,7 +142,7 @@ class ReplicaProgram:
         loss = self._loss(logits, "train")
         self.optimizer.zero_grad()
         # The replicas share no parameter: the gradient of the sum is the gradient of each.
-        loss.sum().backward()
+        loss.sum().backward()  # type: ignore[no-untyped-call]
         if self.training.gradient_clip:
             self._clip()
         self.optimizer.step(self._factor(epoch))
