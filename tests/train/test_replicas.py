@@ -140,7 +140,7 @@ def test_divergence_of_all_is_an_error_and_of_one_is_not(club: LoadedTask) -> No
 def test_what_does_not_fit_is_refused() -> None:
     fake = {"class": "torch_geometric.datasets.FakeDataset", "args": {"num_graphs": 4, "avg_num_nodes": 5}}
     graphs = load({**fake, "random_split": [0.5, 0.25, 0.25]})
-    with pytest.raises(ArgumentError, match='cannot train .*: it is no node task; use "lightning"'):
+    with pytest.raises(ArgumentError, match=r'cannot train .*: it is no node task; use "lightning"'):
         ReplicaProgram(config(), graphs, REPLICAS, seed=0, device=CPU)
 
 

@@ -9,7 +9,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-
 # Two float64 matrices of that width in registers; fewer warps would spill them.
 _WARPS = {2: 1, 4: 1, 8: 1, 16: 1, 32: 4, 64: 8}
 

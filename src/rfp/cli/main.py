@@ -20,7 +20,7 @@ except ImportError as error:  # pragma: no cover - exercised by hand in an envir
     raise SystemExit(str(MissingExtraError("typer", "cli", "the command rfp"))) from error
 
 from rfp._version import __version__
-from rfp.cli import bench, count, demo, encode
+from rfp.cli import bench, count, demo, encode, search, table, train
 
 app = typer.Typer(
     name="rfp",
@@ -33,6 +33,9 @@ app = typer.Typer(
 app.command(name="encode")(encode.encode)
 app.command(name="count")(count.count)
 app.command(name="demo")(demo.demo)
+app.command(name="train")(train.train)
+app.command(name="search")(search.search)
+app.command(name="table")(table.table)
 app.command(name="bench")(bench.bench)
 
 
@@ -79,7 +82,13 @@ def main() -> None:
     except OSError as error:
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     except Interrupted as error:
-        _fail(f"interrupted ({error}); nothing was written under the final name")
+        training = sys.argv[1:2] in (["train"], ["search"], ["table"])
+        left = (
+            "finished runs and checkpoints are kept, the same command goes on"
+            if training
+            else ("nothing was written under the final name")
+        )
+        _fail(f"interrupted ({error}); {left}")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

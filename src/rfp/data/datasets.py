@@ -224,7 +224,9 @@ def _load_named(name: str, data_root: str | Path | None, cache: str | Path | Non
     except FileError:
         if spec.fallback is None:
             raise
-        return replace(_load_named(spec.fallback, data_root, cache, download), task=spec.task)
+        made = _load_named(spec.fallback, data_root, cache, download)
+        note = f"{name}: the raw files were not found, so this is {spec.fallback!r}, not the published data"
+        return replace(made, task=spec.task, notes=(*made.notes, note))
     key = content_key(name, digests(root, spec.files))
     path = cache_folder(cache) / "processed" / f"{name}-{key}.pt"
     loaded = load_or_read(path, spec.task, lambda: _checked(spec.read(root, spec.task), spec))

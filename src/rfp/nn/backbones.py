@@ -13,6 +13,7 @@ from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.dss import DSS, call_over_leading
 from rfp.nn.gcn import GCNMatrix
 from rfp.nn.layers import MLP, FeatureNorm, activation
+from rfp.nn.neighbors import add_neighbors
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,24 @@ class _GCN(_Weighted):
         return out
 
 
-class _WithEdgeFeatures(_Layer):
+class _GIN(_Layer):
+    """PyG's GIN or GINE with its sum over neighbours in one kernel; on ``[..., n, d]`` as it is."""
+
+    reads_edge_features = False
+
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        if edges.attr is None:
+        conv: Any = self.conv
+        if self.reads_edge_features and edges.attr is None:
             raise ArgumentError(
                 "this backbone reads edge features: set edge_encoder (or give edge_attr), or use backbone='gin'"
             )
-        return call_over_leading(self.conv, x, edges.index, edges.attr, broadcast=self.broadcasts)
+        attr = edges.attr if self.reads_edge_features else None
+        out: Tensor = conv.nn(add_neighbors(x, edges.index, conv.eps, attr))
+        return out
+
+
+class _GINE(_GIN):
+    reads_edge_features = True
 
 
 class _Transformer(_Layer):
@@ -117,11 +129,11 @@ def _update(o: LayerOptions) -> MLP:
 
 
 def _gin(o: LayerOptions) -> _Layer:
-    return _Layer(GINConv(_update(o), train_eps=True))
+    return _GIN(GINConv(_update(o), train_eps=True))
 
 
 def _gine(o: LayerOptions) -> _Layer:
-    return _WithEdgeFeatures(GINEConv(_update(o), train_eps=True))
+    return _GINE(GINEConv(_update(o), train_eps=True))
 
 
 def _gps(o: LayerOptions) -> _Layer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 from torch import Tensor, nn
 
 from rfp.errors import ArgumentError, unknown_choice
+from rfp.nn.masked_norm import masked_batch_norm
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -36,6 +38,9 @@ class FeatureNorm(nn.Module):
         channels: d.
     """
 
+    # Set for a while by `real_rows`: ``[n, 1]``, 1 where a row is a node and 0 where it is padding.
+    real: Tensor | None = None
+
     def __init__(self, kind: str, channels: int) -> None:
         super().__init__()
         if kind not in NORMS:
@@ -53,19 +58,41 @@ class FeatureNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # [..., d] -> [..., d]
         if isinstance(self.norm, nn.BatchNorm1d):
-            # With a single row there is no variance: use the running statistics instead of raising.
-            if self.training and x.numel() == x.size(-1):
-                return nn.functional.batch_norm(
-                    x.reshape(1, -1),
-                    self.norm.running_mean,
-                    self.norm.running_var,
-                    self.norm.weight,
-                    self.norm.bias,
-                ).view_as(x)
-            out: Tensor = self.norm(x.reshape(-1, x.size(-1))).view(x.shape)
-            return out
+            if self.training and self.real is not None:
+                return masked_batch_norm(x, self.real, self.norm)
+            norm, rows = self.norm, x.reshape(-1, x.size(-1))
+            # Not `norm(rows)`, which launches a kernel to count the batches, a number nothing reads.
+            return nn.functional.batch_norm(
+                rows,
+                norm.running_mean,
+                norm.running_var,
+                norm.weight,
+                norm.bias,
+                # With a single row there is no variance: use the running statistics instead of raising.
+                training=self.training and len(rows) > 1,
+                momentum=0.1 if norm.momentum is None else norm.momentum,
+                eps=norm.eps,
+            ).view(x.shape)
         normalized: Tensor = self.norm(x)
         return normalized
+
+
+@contextmanager
+def real_rows(model: nn.Module, real: Tensor) -> Iterator[None]:
+    """Within the block, batch normalisations of a model leave padding out of their statistics in training.
+
+    Args:
+        model: Of :class:`FeatureNorm` parts, wherever they are.
+        real: ``[n, 1]``, 1 where a row is a node and 0 where it is padding.
+    """
+    norms = [module for module in model.modules() if isinstance(module, FeatureNorm)]
+    try:
+        for norm in norms:
+            norm.real = real
+        yield
+    finally:
+        for norm in norms:
+            norm.real = None
 
 
 class MLP(nn.Module):

@@ -177,7 +177,10 @@ class RFPModel(nn.Module):
         Returns:
             ``[num_graphs, out_channels]`` or ``[n, out_channels]``.
         """
-        matrix = gcn_matrix(graph) if graph is not None and self.config.backbone == "gcn" else None
+        # The graphs of a batch come together once; sorting their edges would cost more than it saves.
+        matrix = None
+        if graph is not None and graph.ptr is None and self.config.backbone == "gcn":
+            matrix = gcn_matrix(graph)
         graph = read_graph(data) if graph is None else graph
         x = self._node_features(data)
         edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)

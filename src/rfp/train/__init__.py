@@ -2,7 +2,7 @@
 
 from rfp.train.config import RunConfig, TrainingConfig, read_config
 from rfp.train.results import Result, RunRecord, read_result, read_results
-from rfp.train.run import Place, run
+from rfp.train.runs import Place, run
 
 __all__ = [
     "Place",

@@ -18,6 +18,7 @@ from rfp.nn.backbones import READ_EDGE_FEATURES
 OPTIMIZERS = ("adam", "adamw")
 SCHEDULES = ("none", "plateau", "cosine")
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+CHOICES = ("score", "loss")
 ENGINES = ("auto", "replicas", "lightning")
 # What a model must know of its data; filled in from it unless the config says otherwise.
 FROM_DATA = ("task", "out_channels", "in_channels", "node_encoder", "edge_encoder", "edge_channels")
@@ -41,6 +42,8 @@ class TrainingConfig:
         schedule_patience: See ``schedule``.
         min_lr: See ``schedule``.
         patience: Stop when the validation score has not improved for this many epochs; ``None`` never stops early.
+        choose_by: The best epoch of a run is the one with the best validation ``"score"`` (the loss decides between
+            equals), or the lowest validation ``"loss"``, which a small validation part tells more finely.
         gradient_clip: Largest norm of a gradient; 0 for no limit.
         eval_draws: Predictions of the final evaluation are averaged over this many draws of the random features (those
             made for choosing the epoch are of one draw).
@@ -60,16 +63,28 @@ class TrainingConfig:
     schedule_patience: int = 20
     min_lr: float = 1e-6
     patience: int | None = None
+    choose_by: str = "score"
     gradient_clip: float = 0.0
     eval_draws: int = 1
     precision: str = "32-true"
     engine: str = "auto"
 
     def __post_init__(self) -> None:
-        choices = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "precision": PRECISIONS, "engine": ENGINES}
+        choices = {
+            "optimizer": OPTIMIZERS,
+            "schedule": SCHEDULES,
+            "precision": PRECISIONS,
+            "engine": ENGINES,
+            "choose_by": CHOICES,
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise unknown_choice(name, getattr(self, name), allowed)
+        for f in fields(self):
+            value = getattr(self, f.name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not isinstance(f.default, str) and not number and not (value is None and f.default is None):
+                raise ArgumentError(f"{f.name} must be a number, got {value!r}")
         for name in ("epochs", "batch_size", "schedule_patience", "eval_draws"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -152,8 +167,13 @@ class RunConfig:
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits of the content, without the name: equal configs have equal keys."""
+        """Sixteen hexadecimal digits of the content, without the name: equal configs have equal keys.
+
+        A value that is at its default counts as left out, so an option added later keeps the keys of older results.
+        """
         content = {name: value for name, value in self.to_dict().items() if name != "name"}
+        content["training"] = _changed(content["training"], asdict(TrainingConfig()))
+        content["data"] = _changed(content["data"], DataConfig(name="").to_dict())
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -178,8 +198,10 @@ def read_config(path: Path) -> RunConfig:
     """A config from a YAML or JSON file; ``name`` is the file's name unless it says otherwise."""
     import yaml
 
+    from rfp.train.plain_yaml import parse_yaml
+
     try:
-        values = yaml.safe_load(path.read_text())
+        values = parse_yaml(path.read_text())
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}; give the path of a YAML file with the run's config") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -206,6 +228,10 @@ def _from_data(loaded: LoadedTask, backbone: str) -> dict[str, Any]:
             width = graphs.edge_attr.size(-1) if graphs.edge_attr.dim() > 1 else 1
             found |= {"edge_encoder": "linear", "edge_channels": width}
     return found
+
+
+def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in defaults or value != defaults[key]}
 
 
 def _data_from_text(text: str) -> DataConfig:

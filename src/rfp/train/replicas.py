@@ -17,6 +17,8 @@ from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
 from rfp.train.config import RunConfig
+from rfp.train.course import scheduled_factor
+from rfp.train.encodings import fixed_encodings
 from rfp.train.optimizer import ReplicaAdam
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.
@@ -69,7 +71,8 @@ class ReplicaProgram:
         self.num_parameters = model.num_parameters
         self.data = loaded.data().to(device)
         self.graph = loaded.graphs.graph.to(device)
-        self._store_fixed(model, {} if encodings is None else encodings)
+        for name, value in fixed_encodings(model, self.graph, self.data.x, encodings).items():
+            self.data[name] = value
         self.model = model.replicate(len(self.replicas)).to(device)
         self.learned = any(encoder.learned for encoder in model.drawn)
         lr = torch.tensor([r.lr for r in self.replicas], device=device)
@@ -77,16 +80,6 @@ class ReplicaProgram:
         self.optimizer = ReplicaAdam(self.model.parameters(), lr, decay, decoupled=self.training.optimizer == "adamw")
         self.epochs_run = 0
         self.seconds = 0.0
-
-    def _store_fixed(self, model: RFPModel, known: dict[str, Tensor]) -> None:
-        """Compute the encodings that do not change once, on the device."""
-        for transform in model.fixed:
-            if transform.attr_name is None:
-                continue  # the model computes it itself
-            name = repr(transform)
-            if name not in known:
-                known[name] = transform.encode_nodes(self.graph, self.data.x if transform.needs_x else None)
-            self.data[transform.attr_name] = known[name]
 
     def fit(self, tick: Callable[[int], None] = lambda epoch: None) -> None:
         """Train all replicas; keep the weights of each one's best epoch."""
@@ -108,7 +101,7 @@ class ReplicaProgram:
                 active = (epoch - best_epoch <= patience) & (ended == epochs)
                 ended = torch.where((ended == epochs) & ~active, epoch, ended)
                 # The accuracy of NaN is a number: the loss must be one too.
-                better = active & loss.isfinite() & ((score > best) | ((score == best) & (loss < best_loss)))
+                better = active & loss.isfinite() & self._is_better(score, loss, best, best_loss)
                 best, best_loss = torch.where(better, score, best), torch.where(better, loss, best_loss)
                 best_epoch = torch.where(better, epoch, best_epoch)
                 for old, p in zip(kept, self.model.parameters(), strict=True):
@@ -125,6 +118,11 @@ class ReplicaProgram:
         self.best_val, self.best_epoch = best.tolist(), best_epoch.tolist()
         self.epochs_each = [min(e, self.epochs_run) for e in ended.tolist()]
         self.seconds = time.perf_counter() - started
+
+    def _is_better(self, score: Tensor, loss: Tensor, best: Tensor, best_loss: Tensor) -> Tensor:
+        if self.training.choose_by == "loss":
+            return loss < best_loss
+        return (score > best) | ((score == best) & (loss < best_loss))
 
     def _check(self, finite: Tensor, epoch: int) -> None:
         # A replica with a hopeless learning rate may diverge without harm to the others; if none is left, say so.
@@ -145,7 +143,7 @@ class ReplicaProgram:
         loss.sum().backward()  # type: ignore[no-untyped-call]
         if self.training.gradient_clip:
             self._clip()
-        self.optimizer.step(self._factor(epoch))
+        self.optimizer.step(scheduled_factor(self.training, epoch))
         return loss.detach()
 
     def _clip(self) -> None:
@@ -155,14 +153,6 @@ class ReplicaProgram:
         scale = (self.training.gradient_clip / (norm + 1e-6)).clamp(max=1.0)
         for g in grads:
             g.mul_(scale.view(-1, *[1] * (g.dim() - 1)))
-
-    def _factor(self, epoch: int) -> float:
-        """Of the learning rates in this epoch: warm-up and cosine decay."""
-        t = self.training
-        warm = min(1.0, (epoch + 1) / t.warmup_epochs) if t.warmup_epochs else 1.0
-        if t.schedule != "cosine":
-            return warm
-        return warm * 0.5 * (1 + math.cos(math.pi * epoch / t.epochs))
 
     def _loss(self, logits: Tensor, part: str) -> Tensor:
         """Cross entropy of each replica over its own split's part, ``[R]``."""

@@ -1,0 +1,76 @@
+"""``rfp table N``: run what a table of the paper still needs, and print ours beside theirs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rfp.cli import train_options as options
+
+
+def table(
+    number: Annotated[int, typer.Argument(metavar="1|2|3|4|5|6|7", help="Number of the table in the paper.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
+    ] = False,
+    only: Annotated[str, typer.Option(metavar="NAME,NAME", help="These data sets alone.")] = "",
+    rows: Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")] = "",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every cell. Default: what the table says.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
+    render_only: Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")] = False,
+    others: Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the .md, .csv and .png. Default: RESULTS/tables.")
+    ] = None,
+    data_root: options.DataRoot = None,
+    device: options.Device = "auto",
+    results: options.Results = Path("results"),
+    checkpoints: options.Checkpoints = Path("runs"),
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Reproduce a table of the paper: 1 ZINC and molhiv, 2 node classification, 3 counting, 4 to 6 ablations, 7 arxiv.
+
+    Cells that have their result file are not run again: an interrupted table goes on where it stopped, and cells that
+    two tables share are run once. Writes Markdown, CSV and, for ablations, pictures.
+
+    Examples:
+
+        rfp table 2 --dry-run
+
+        rfp table 3 --quick
+
+        rfp table 2 --only cora,texas --rows gcn,rfp-qr-A --data-root data --device cuda
+
+        rfp table 6 --render-only --results results
+    """
+    from rfp.cli import table_run
+    from rfp.cli.train_setup import place
+
+    spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only))
+    folder = output or results / "tables"
+    job = table_run.Job(spec, results, folder, num_seeds=seeds, others=others)
+    if dry_run:
+        for line in table_run.plan_lines(job):
+            typer.echo(line)
+        return
+    failed = 0
+    if not render_only:
+        with place(data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet) as where:
+            failed = table_run.run_job(job, where)
+    rendered = table_run.render(job)
+    if as_json:
+        typer.echo(json.dumps(rendered.to_dict(), indent=2))
+    else:
+        table_run.show(rendered)
+    for path in rendered.paths if not quiet else ():
+        typer.echo(f"written to {path}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,207 @@
+"""The work of ``rfp table``: plan, run, render."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rfp.errors import ArgumentError, RFPError
+from rfp.io.atomic import atomic_files
+from rfp.reproduce import TABLES, Comparison, TableSpec, compare
+from rfp.reproduce.cost import QUICK_SIZE, CostSize, measure_cost
+from rfp.reproduce.cost_report import (
+    FOLDER,
+    HEADS,
+    cost_caption,
+    cost_file,
+    cost_lines,
+    cost_markdown,
+    read_cost,
+    write_cost,
+)
+from rfp.reproduce.execute import missing_runs, run_missing
+from rfp.reproduce.output import write_table
+from rfp.reproduce.render import as_records, as_terminal, heading
+from rfp.train import Place, Result, RunConfig, read_results, run
+from rfp.viz.ablation import Curve, plot
+
+
+@dataclass(frozen=True)
+class Job:
+    """A table to be made.
+
+    Args:
+        spec: Which, with its rows and columns.
+        results: Folder of result files.
+        output: Folder for the rendered files.
+        num_seeds: Of every cell, or what the table says.
+        others: Whether other methods of the paper are listed.
+    """
+
+    spec: TableSpec
+    results: Path
+    output: Path
+    num_seeds: int | None = None
+    others: bool = False
+
+    @property
+    def measures_cost(self) -> bool:
+        return self.spec.number == 7
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A table that was rendered.
+
+    Args:
+        table: Ours beside the paper's.
+        costs: Measurements of cost, by file: Markdown aside, their lines and caption.
+        paths: Files written.
+    """
+
+    table: Comparison
+    costs: tuple[tuple[str, list[list[str]]], ...]
+    paths: tuple[Path, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        costs = [
+            {"measured": caption, "rows": [dict(zip(HEADS, line, strict=True)) for line in lines]}
+            for caption, lines in self.costs
+        ]
+        return {
+            "table": self.table.spec.name.removeprefix("table-"),
+            "title": self.table.spec.title,
+            "cells": as_records(self.table),
+            "cost": costs,
+            "notes": list(self.table.notes),
+            "files": [str(path) for path in self.paths],
+        }
+
+
+def chosen(number: int, *, quick: bool, rows: Sequence[str], columns: Sequence[str]) -> TableSpec:
+    """The table, or the part of it, that the command line names."""
+    if number not in TABLES:
+        raise typer.BadParameter(f"the paper's tables are 1 to {max(TABLES)}, got {number}")
+    try:
+        spec = TABLES[number].as_quick() if quick else TABLES[number]
+        return spec.only(rows, columns)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def plan_lines(job: Job) -> list[str]:
+    """What is done and what would be run, a line for each cell."""
+    known = read_results(job.results)
+    lines, waiting = [], 0
+    for cell in job.spec.cells(job.num_seeds):
+        missing = len(missing_runs(cell, known))
+        waiting += missing
+        state = "done" if not missing else f"to run: {missing} of {len(cell.runs)}"
+        lines.append(f"{cell.column.id:26s} {cell.row.id:18s} {cell.config.key[:8]}  {state}")
+    if job.measures_cost:
+        lines.append(f"cost of {_size(job.spec).num_nodes:,} nodes: measured where this machine has no file yet")
+    return [*lines, f"{len(lines)} cells, {waiting} runs to do"]
+
+
+def run_job(job: Job, place: Place) -> int:
+    """Run what is missing; returns the number of cells that failed."""
+    device = place.torch_device().type  # raises at once if there is none
+    if job.measures_cost:
+        _measure(job, device, place)
+
+    def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
+        try:
+            return run(config, seeds=seeds, splits=splits, place=place)
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RFPError) or "out of memory" not in str(error):
+                raise
+            raise ArgumentError(f"out of memory on {device}; lower the sizes in rfp.reproduce.settings") from error
+
+    cells = job.spec.cells(job.num_seeds)
+    _, failures = run_missing(cells, read_results(job.results), train, place.say)
+    for failure in (failure for failure in failures if not failure.expected):
+        place.say(f"failed: {failure.cell.column.id} {failure.cell.row.id}: {failure.reason}")
+    return sum(not failure.expected for failure in failures)
+
+
+def _size(spec: TableSpec) -> CostSize:
+    return QUICK_SIZE if spec.is_quick else CostSize()
+
+
+def _measure(job: Job, device: str, place: Place) -> None:
+    path = cost_file(job.results, device, quick=job.spec.is_quick)
+    if path.exists():
+        place.say(f"cost: measured before, see {path}; remove it to measure again")
+        return
+    size = _size(job.spec)
+    write_cost(measure_cost(device, size, place.say), size, device, path)
+
+
+def render(job: Job) -> Rendered:
+    """Render what result files hold, and write it."""
+    comparison = compare(job.spec, read_results(job.results), num_seeds=job.num_seeds, others=job.others)
+    costs, below = [], ""
+    for path in sorted((job.results / FOLDER).glob("*.csv")) if job.measures_cost else []:
+        if path.stem.endswith("-quick") == job.spec.is_quick:
+            rows, facts = read_cost(path)
+            below += cost_markdown(rows, facts, with_paper=not job.spec.is_quick)
+            costs.append((cost_caption(facts), cost_lines(rows, with_paper=not job.spec.is_quick)))
+    paths = [*write_table(comparison, job.output, below=below), *_pictures(comparison, job.output)]
+    return Rendered(comparison, tuple(costs), tuple(paths))
+
+
+def show(rendered: Rendered) -> None:
+    """Print the table, its notes, and cost where it was measured."""
+    # Piped output has no width of its own; a table of nine data sets needs this much.
+    plain = Console()
+    console = plain if plain.is_terminal else Console(width=220)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    for line in heading(rendered.table):
+        say(line)
+    console.print(as_terminal(rendered.table))
+    for caption, lines in rendered.costs:
+        say(f"Cost. {caption}")
+        cost = Table(*HEADS)
+        for cells in lines:
+            cost.add_row(*cells)
+        console.print(cost)
+    for note in rendered.table.notes:
+        say(f"- {note}")
+    if rendered.table.environments:
+        say(f"- run on: {'; '.join(rendered.table.environments)}")
+
+
+def _pictures(table: Comparison, folder: Path) -> list[Path]:
+    pictures = []
+    for letter in table.spec.sweeps:
+        drawn = [curve for curve in curves(table, letter) if curve.ours]
+        if not drawn:
+            continue
+        picture = folder / f"{table.spec.name}-{letter}.png"
+        with atomic_files([picture]) as (file,):
+            plot(drawn, file, letter=letter, title=f"Table {table.spec.number}: {table.spec.title}")
+        pictures.append(picture)
+    return pictures
+
+
+def curves(table: Comparison, letter: str) -> list[Curve]:
+    """The curve of each data set over the values of k or P; without points where nothing was run."""
+    rows = table.spec.sweeps[letter]
+    found = []
+    for column in table.spec.columns:
+        entries = {v: table.entries[row, column.id] for v, row in rows.items() if (row, column.id) in table.entries}
+        ours = tuple((v, e.ours.mean, e.ours.std) for v, e in entries.items() if e.ours is not None)
+        paper = tuple((v, e.paper.mean) for v, e in entries.items() if e.paper is not None)
+        higher = next(iter(entries.values())).higher_is_better if entries else True
+        found.append(Curve(column.label, higher, ours, paper))
+    return found

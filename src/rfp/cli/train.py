@@ -1,0 +1,58 @@
+"""``rfp train``: from a config, or the name of a data set, to a result file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from rfp.cli import train_options as options
+
+
+def train(
+    config: options.ConfigOrName,
+    sets: options.Sets = None,
+    seeds: options.Seeds = 1,
+    splits: options.Splits = None,
+    data_root: options.DataRoot = None,
+    device: options.Device = "auto",
+    num_devices: options.NumDevices = 1,
+    results: options.Results = Path("results"),
+    checkpoints: options.Checkpoints = Path("runs"),
+    resume: options.Resume = True,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a model and write its result file.
+
+    Finished runs are taken from the result file, cut ones from their checkpoint. The model is chosen on validation; the
+    test score is computed once. Data of your own goes into the config, see docs/experiments.md.
+
+    Examples:
+
+        rfp train counting-generated --set training.epochs=2 --set model.num_layers=2
+
+        rfp train texas --data-root data --seeds 3
+
+        rfp train examples/configs/karate.yaml --set training.lr=0.02 --json
+    """
+    from rfp.cli.train_report import report_lines
+    from rfp.cli.train_setup import place, read_target
+    from rfp.train import run
+
+    wanted = read_target(config, sets)
+    with place(
+        data_root=data_root,
+        results=results,
+        checkpoints=checkpoints,
+        device=device,
+        num_devices=num_devices,
+        quiet=quiet,
+    ) as where:
+        result = run(wanted, seeds=range(seeds), splits=splits or None, place=where, resume=resume)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), indent=2))
+        return
+    for line in report_lines(result, results):
+        typer.echo(line)

@@ -1,0 +1,158 @@
+"""From the options of ``rfp train`` and ``rfp search`` to a config and a place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rfp.cli.progress import Bar, progress_bar
+from rfp.data import DATASETS
+from rfp.errors import ArgumentError, FileError, MissingExtraError
+from rfp.reproduce.defaults import default_config
+from rfp.train import Place, RunConfig, read_config
+
+
+def read_target(target: str, sets: Sequence[str] | None) -> RunConfig:
+    """The config that an argument and its ``--set`` name.
+
+    Raises:
+        typer.BadParameter: ``--set`` is malformed or has an unknown key, or the argument is neither file nor name.
+    """
+    config = _config_of(target)
+    for text in sets or []:
+        try:
+            config = with_setting(config, text)
+        except (ArgumentError, TypeError) as error:
+            raise typer.BadParameter(f"--set {text}: {error}") from error
+    return config
+
+
+def _config_of(target: str) -> RunConfig:
+    if target in DATASETS:
+        return default_config(target)
+    path = Path(target)
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        return read_config(path)
+    if path.exists():
+        raise typer.BadParameter(
+            f"{target!r} is not a config file; write one with 'data: {{path: {target}}}' in it and give that"
+        )
+    raise typer.BadParameter(f"{target!r} is neither a .yaml file nor a data set; data sets are {', '.join(DATASETS)}")
+
+
+def with_setting(config: RunConfig, text: str) -> RunConfig:
+    """The config with ``KEY=VALUE`` applied; ``search.KEY=[...]`` adds values to try.
+
+    >>> config = RunConfig.from_dict({"data": "texas"})
+    >>> with_setting(config, "training.lr=1e-2").training.lr
+    0.01
+    >>> with_setting(config, "search.training.lr=[1e-3, 1e-2]").search
+    {'training.lr': (0.001, 0.01)}
+    """
+    yaml_error, parse_yaml = _yaml()
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ArgumentError("expected KEY=VALUE, such as training.lr=0.01")
+    try:
+        parsed = parse_yaml(value)
+    except yaml_error as error:
+        raise ArgumentError(f"the value is not YAML: {' '.join(str(error).split())}") from error
+    key = key.strip()
+    if not key.startswith("search."):
+        return config.with_values({key: parsed})
+    if not isinstance(parsed, list):
+        raise ArgumentError("a search needs a list of values, such as [0.001, 0.01]")
+    return replace(config, search={**config.search, key.removeprefix("search."): tuple(parsed)})
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("pyyaml", "train", "reading a config") from error
+    from rfp.train.plain_yaml import parse_yaml
+
+    return yaml.YAMLError, parse_yaml
+
+
+@contextmanager
+def place(
+    *,
+    data_root: Path | None,
+    results: Path | None,
+    checkpoints: Path | None,
+    device: str,
+    num_devices: int = 1,
+    quiet: bool = False,
+) -> Iterator[Place]:
+    """A :class:`~rfp.train.Place` whose progress is on stderr; running out of memory becomes a clear error."""
+    if device.partition(":")[0] not in ("auto", "cpu", "cuda"):
+        raise typer.BadParameter(f"--device must be auto, cpu or cuda (or cuda:1), got {device!r}")
+    if data_root is not None and not data_root.is_dir():
+        raise FileError(f"{data_root}: the data root is not a folder; see rfp train --help")
+
+    def say(line: str) -> None:
+        if not quiet:
+            typer.echo(line, err=True)
+
+    tick = Ticker(quiet=quiet)
+    try:
+        yield Place(
+            data_root=data_root,
+            results=results,
+            checkpoints=checkpoints,
+            device=device,
+            num_devices=num_devices,
+            say=say,
+            progress=sys.stderr.isatty() and not quiet,
+            tick=tick,
+        )
+    except (MemoryError, RuntimeError) as error:
+        raise _explained(error) from error
+    finally:
+        tick.close()
+
+
+def _explained(error: BaseException) -> BaseException:
+    if isinstance(error, MemoryError) or any(part in str(error) for part in ("out of memory", "allocate memory")):
+        return ArgumentError(
+            "out of memory while training; lower training.batch_size, model.hidden_channels or the encoding's "
+            "num_channels with --set, or use another --device"
+        )
+    return error
+
+
+class Ticker:
+    """A bar for ``(what, done, in all)``, there only while something is being counted: other tasks draw their own.
+
+    Args:
+        quiet: Draw nothing.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._open = ExitStack()
+        self._bar: Bar | None = None
+        self._what, self._done = "", 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._bar is None or what != self._what or done < self._done:
+            if self._bar is None:
+                self._bar = self._open.enter_context(progress_bar(quiet=self._quiet))
+            self._bar.stage(what, total)
+            self._what, self._done = what, 0
+        self._bar.advance(done - self._done)
+        self._done = done
+        if done >= total:
+            self.close()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._open.close()
+        self._bar = None

@@ -1,0 +1,118 @@
+r"""The sum over neighbours in GIN and GINE layers: one kernel on a GPU, deterministic, and its gradient another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from rfp.backends import triton_available
+
+
+@dataclass(frozen=True)
+class SortedEdges:
+    """The edges of a batch in the order of their targets and in that of their sources.
+
+    Args:
+        by_target: ``[m]`` numbers of the edges.
+        target_ptr: ``[n + 1]``: the edges into node i are ``by_target[target_ptr[i]:target_ptr[i + 1]]``.
+        by_source: The same for the edges out of a node.
+        source_ptr: The same for the edges out of a node.
+        padded: Whether there are edges beyond those of ``source_ptr``, which count for nothing.
+    """
+
+    by_target: Tensor
+    target_ptr: Tensor
+    by_source: Tensor
+    source_ptr: Tensor
+    padded: bool = False
+
+
+def sort_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
+    """Sort without waiting for the device, O(m log m)."""
+    (by_source, source_ptr), (by_target, target_ptr) = (_sorted(ends, num_nodes) for ends in edge_index)
+    return SortedEdges(by_target, target_ptr, by_source, source_ptr)
+
+
+def _sorted(ends: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    values, order = torch.sort(ends.contiguous(), stable=True)
+    return order, torch.searchsorted(values, torch.arange(num_nodes + 1, device=ends.device, dtype=ends.dtype))
+
+
+# By the identity of `edge_index`, which the layers of a model share; forgotten together with it.
+_KNOWN: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def remember_sorted(edge_index: Tensor, edges: SortedEdges) -> None:
+    """Make the order of these edges known to the layers that will see this very tensor."""
+    _KNOWN[edge_index] = edges
+
+
+def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
+    """The order of these edges, computed at the first call with this very tensor."""
+    if edge_index not in _KNOWN:
+        _KNOWN[edge_index] = sort_edges(edge_index, num_nodes)
+    known: SortedEdges = _KNOWN[edge_index]
+    return known
+
+
+def add_neighbors(x: Tensor, edge_index: Tensor, eps: Tensor, attr: Tensor | None = None) -> Tensor:
+    r"""What GINE puts into its perceptron, and GIN where there are no edge features.
+
+    .. math:: h_i = (1 + \epsilon) x_i + \sum_{j \to i} \mathrm{ReLU}(x_j + e_{ji}), \qquad
+              h_i = (1 + \epsilon) x_i + \sum_{j \to i} x_j
+
+    Args:
+        x: ``[..., n, d]``.
+        edge_index: ``[2, m]``, sources and targets. Must not be changed in place while a model uses it.
+        eps: ``[1]``.
+        attr: ``[m, d]``, e.
+
+    On a GPU nothing of size m is written in the forward pass, and the sums are in a fixed order: the same bits at every
+    run. O(m d) for each leading index.
+
+    References:
+        W. Hu et al. Strategies for pre-training graph neural networks. ICLR 2020.
+    """
+    if x.is_cuda and x.numel() and triton_available() and not torch.compiler.is_compiling():
+        out: Tensor = NeighborSum.apply(x, eps, attr, edge_index)  # type: ignore[no-untyped-call]
+        return out
+    source, target = edge_index
+    message = x.index_select(-2, source)
+    if attr is not None:
+        message = (message + attr).relu()
+    return ((1 + eps).to(x.dtype) * x).index_add(-2, target, message.to(x.dtype))
+
+
+class NeighborSum(torch.autograd.Function):
+    """:func:`add_neighbors` by the kernels of :mod:`rfp.nn.triton_neighbors`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, eps: Tensor, attr: Tensor | None, edge_index: Tensor) -> Tensor:
+        from rfp.nn.triton_neighbors import launch_forward
+
+        ctx.edges = sorted_edges(edge_index, x.size(-2))
+        x = x.contiguous()
+        attr = None if attr is None else attr.contiguous()
+        ctx.save_for_backward(x, eps, attr, edge_index)
+        out: Tensor = launch_forward(x, eps, attr, edge_index, ctx.edges)  # type: ignore[no-untyped-call]
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
+        from rfp.nn.triton_neighbors import launch_backward
+
+        x, eps, attr, edge_index = ctx.saved_tensors
+        grad = grad.contiguous()
+        both: tuple[Tensor, Tensor | None] = launch_backward(  # type: ignore[no-untyped-call]
+            grad, x, eps, attr, edge_index, ctx.edges
+        )
+        grad_x, grad_attr = both
+        grad_eps = (
+            (grad * x).sum(dtype=torch.float32).to(eps.dtype).view(eps.shape) if ctx.needs_input_grad[1] else None
+        )
+        return grad_x, grad_eps, grad_attr if ctx.needs_input_grad[2] else None, None

@@ -1,0 +1,172 @@
+"""A table of ours beside the paper's: a pure function of result files and ``paper.csv``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rfp.data.metrics import METRICS
+from rfp.reproduce.paper import PaperNumber, find, paper_numbers
+from rfp.reproduce.spec import Cell, TableSpec
+from rfp.train.results import Result
+
+# Metrics between 0 and 1 that papers print in percent.
+_PERCENT = ("accuracy", "roc_auc", "average_precision")
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Runs of one cell, in the units of the paper.
+
+    Args:
+        mean: Over seeds and splits.
+        std: Sample deviation; NaN for one run.
+        val: Mean validation score.
+        num_runs: How many there are, of how many ``wanted``.
+        wanted: Runs of a complete cell.
+        num_seeds: Seeds among them.
+        values: What a search chose, if all runs chose the same.
+        key: Of the config.
+    """
+
+    mean: float
+    std: float
+    val: float
+    num_runs: int
+    wanted: int
+    num_seeds: int
+    values: Mapping[str, Any]
+    key: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the table."""
+
+    row: str
+    column: str
+    metric: str
+    ours: Ours | None = None
+    paper: PaperNumber | None = None
+    best: bool = False
+    paper_best: bool = False
+
+    @property
+    def higher_is_better(self) -> bool:
+        return METRICS[self.metric].higher_is_better
+
+    @property
+    def decimals(self) -> int:
+        return 2 if self.metric in _PERCENT else 4
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.mean - self.paper.mean
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether ours, rounded as the paper is, is at least as good."""
+        if self.difference is None:
+            return None
+        rounded = round(self.difference, self.decimals)
+        return rounded >= 0 if self.higher_is_better else rounded <= 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table ready to be rendered.
+
+    Args:
+        spec: Its rows and columns.
+        labels: Of the rows, those of other methods included.
+        entries: By row and column.
+        notes: To be printed below.
+        environments: What it was run on.
+    """
+
+    spec: TableSpec
+    labels: Mapping[str, str]
+    entries: Mapping[tuple[str, str], Entry]
+    notes: tuple[str, ...]
+    environments: tuple[str, ...]
+
+
+def compare(
+    spec: TableSpec, results: Mapping[str, Result], *, num_seeds: int | None = None, others: bool = False
+) -> Comparison:
+    """Put results beside the paper's numbers.
+
+    Args:
+        spec: The table.
+        results: By the key of the config; those of other configs do not matter.
+        num_seeds: As in :meth:`~rfp.reproduce.spec.TableSpec.cells`.
+        others: Whether to list the paper's methods that are not trained here, too.
+    """
+    labels = {row.id: row.label for row in spec.rows}
+    if others:
+        printed = [n for n in paper_numbers() if n.table == spec.number and n.metric in METRICS]
+        labels = {**{n.row: n.label for n in printed if n.row not in labels}, **labels}
+    cells = {(cell.row.id, cell.column.id): cell for cell in spec.cells(num_seeds)}
+    entries, used = {}, []
+    for row in labels:
+        for column in spec.columns:
+            cell = cells.get((row, column.id))
+            result = results.get(cell.config.key) if cell else None
+            ours = _ours(cell, result, column.metric) if cell and result else None
+            if result is not None and ours is not None:
+                used.append(result)
+            # A quick run is never set against the paper's number.
+            paper = None if spec.is_quick else find(spec.number, row, column.id, column.metric)
+            entries[row, column.id] = Entry(row, column.id, column.metric, ours, paper)
+    for column in spec.columns:
+        _mark_best(entries, [entries[row, column.id] for row in labels])
+    return Comparison(spec, labels, entries, _notes(spec, entries.values(), used), _environments(used))
+
+
+def _ours(cell: Cell, result: Result, metric: str) -> Ours | None:
+    wanted = set(cell.runs)
+    runs = tuple(run for run in result.runs if (run.seed, run.split) in wanted)
+    if not runs:
+        return None
+    kept = replace(result, runs=runs)
+    scale = 100.0 if metric in _PERCENT else 1.0
+    mean, std = kept.mean_std("test")
+    values = runs[0].values if all(run.values == runs[0].values for run in runs) else {}
+    seeds = len({run.seed for run in runs})
+    val = kept.mean_std("val")[0]
+    return Ours(scale * mean, scale * std, scale * val, len(runs), len(wanted), seeds, values, cell.config.key)
+
+
+def _mark_best(entries: dict[tuple[str, str], Entry], column: list[Entry]) -> None:
+    ours = {entry.row: entry.ours.mean for entry in column if entry.ours is not None}
+    theirs = {entry.row: entry.paper.mean for entry in column if entry.paper is not None}
+    best = max if column and column[0].higher_is_better else min
+    for entry in column:
+        entries[entry.row, entry.column] = replace(
+            entry,
+            best=len(ours) > 1 and entry.row in ours and ours[entry.row] == best(ours.values()),
+            paper_best=len(theirs) > 1 and entry.row in theirs and theirs[entry.row] == best(theirs.values()),
+        )
+
+
+def _notes(spec: TableSpec, entries: Iterable[Entry], used: list[Result]) -> tuple[str, ...]:
+    notes = [*spec.notes, *(note for result in used for note in result.notes)]
+    shared: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        if entry.paper is not None and entry.paper.note:
+            shared.setdefault((entry.row, entry.paper.note), []).append(entry.column)
+        if entry.ours is not None and entry.ours.num_runs < entry.ours.wanted:
+            done = f"{entry.ours.num_runs} of {entry.ours.wanted} runs"
+            notes.append(f"{entry.row} on {entry.column} is not complete: {done}")
+        if entry.ours is not None and not math.isfinite(entry.ours.mean):
+            notes.append(f"{entry.row} on {entry.column}: a score that is not finite")
+    notes += [f"paper, {row} ({', '.join(columns)}): {note}" for (row, note), columns in shared.items()]
+    return tuple(dict.fromkeys(notes))
+
+
+def _environments(used: list[Result]) -> tuple[str, ...]:
+    seen = {f"{r.environment.get('device', 'unknown device')}, torch {r.environment.get('torch', '?')}" for r in used}
+    return tuple(sorted(seen))

@@ -1,0 +1,77 @@
+"""Run what a table still needs; what fails does not keep the rest from running."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rfp.errors import FileError, RFPError
+from rfp.reproduce.spec import Cell, Column
+from rfp.train.config import RunConfig
+from rfp.train.results import Result
+
+Run = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]
+"""From a config, seeds and splits to a result; skips what its result file has."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that could not be run.
+
+    Args:
+        cell: Which.
+        reason: One line.
+        expected: Whether it is only data that most people do not have.
+    """
+
+    cell: Cell
+    reason: str
+    expected: bool
+
+
+def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, int]]:
+    """(seed, split) of the runs of a cell that no result has."""
+    result = results.get(cell.config.key)
+    return [run for run in cell.runs if result is None or not result.has(*run)]
+
+
+def run_missing(
+    cells: Iterable[Cell], results: Mapping[str, Result], run: Run, say: Callable[[str], None]
+) -> tuple[dict[str, Result], list[Failure]]:
+    """Run the cells that are not complete, in order.
+
+    Args:
+        cells: Of a table.
+        results: What there is, by the key of the config.
+        run: Trains; it also writes the result file, run by run, so that a kill loses little.
+        say: Gets a line for each cell.
+
+    Returns:
+        All results, and what failed. Errors of this library are gathered; others pass through.
+    """
+    waiting = [cell for cell in cells if missing_runs(cell, results)]
+    known = dict(results)
+    failures: list[Failure] = []
+    for number, cell in enumerate(waiting, start=1):
+        label = f"[{number}/{len(waiting)}] {cell.column.id} {cell.row.id}"
+        if without := _missing_data(cell.column, failures):
+            failures.append(Failure(cell, without.reason, without.expected))
+            continue
+        start = time.perf_counter()
+        try:
+            result = run(cell.config, cell.seeds, cell.splits)
+        except RFPError as error:
+            reason = " ".join(str(error).split())
+            failures.append(Failure(cell, reason, isinstance(error, FileError) and not cell.column.needed))
+            say(f"{label}: {'left out' if failures[-1].expected else 'failed'}: {reason}")
+            continue
+        known[cell.config.key] = result
+        mean, _ = result.mean_std("val")
+        say(f"{label}: validation {result.metric} {mean:.4f}, {time.perf_counter() - start:.0f} s")
+    return known, failures
+
+
+def _missing_data(column: Column, failures: Iterable[Failure]) -> Failure | None:
+    """A failure that says that the data of this column cannot be had: it is not looked for again."""
+    return next((f for f in failures if f.cell.column.id == column.id and f.expected), None)

@@ -1,0 +1,131 @@
+"""The methods of the tables as data: an id, a label, and the values of a model's config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rfp.reproduce import settings as at
+
+L, A, LEARNED = "normalized_laplacian", "normalized_adjacency", "learned"
+Encoding = dict[str, Any]
+# In the place of k: as many channels as the graph has nodes. Wide and slow, so such rows run only on request.
+ALL_NODES = -1
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method of a table.
+
+    Args:
+        id: As in ``paper.csv``.
+        label: For people.
+        model: Values of the model's config, over those of the family.
+        on_request: Trained only if ``--rows`` names it.
+    """
+
+    id: str
+    label: str
+    model: Mapping[str, Any] = field(default_factory=dict)
+    on_request: bool = False
+
+
+def rfp(*operators: str, k: int, P: int = at.NUM_STEPS, **more: Any) -> Encoding:
+    """An RFP encoding; what is left at its default is left out, so that equal encodings read alike."""
+    return {"name": "rfp", "num_channels": k, "num_steps": P, "operators": list(operators), **more}
+
+
+def rnf(k: int) -> Encoding:
+    """Random features, normal as in Abboud et al."""
+    return {"name": "rnf", "num_channels": k}
+
+
+def eigenvectors(operator: str, k: int) -> Encoding:
+    """Smallest eigenvalues of L̂, largest in magnitude of Â (section A.1). Two in one model need two attributes."""
+    which = "smallest" if operator == L else "largest_magnitude"
+    return {
+        "name": "eigenvectors",
+        "num_eigenvectors": k,
+        "operator": operator,
+        "which": which,
+        "attr_name": f"eigenvectors_{'L' if operator == L else 'A'}",
+    }
+
+
+def _row(row: str, label: str, *encodings: Encoding, on_request: bool = False, **model: Any) -> Row:
+    return Row(row, label, {**model, "encodings": list(encodings)}, on_request)
+
+
+def _dss(row: str, label: str, *encodings: Encoding) -> Row:
+    several = [{**encoding, "num_trajectories": at.NUM_TRAJECTORIES} for encoding in encodings]
+    return _row(row, label, *several, trajectories="dss")
+
+
+def _by_id(*rows: Row) -> dict[str, Row]:
+    return {row.id: row for row in rows}
+
+
+def node_rows() -> dict[str, Row]:
+    """Methods of tables 2, 6 and 7. All stand beside the node features, before the same backbone."""
+    k = at.NODE_CHANNELS
+    # One head, formed: with a replica for each split the n x n scores of several heads would not fit in memory.
+    learned = rfp(LEARNED, k=at.LEARNED_CHANNELS, P=at.LEARNED_STEPS, learned_heads=1, learned_form="dense")
+    rows = [
+        _row("mlp", "MLP", backbone="mlp"),
+        _row("gcn", "GCN", backbone="gcn"),
+        _row("eigvecs-L", "L̂ 64 eigenvectors", eigenvectors(L, k)),
+        _row("eigvecs-A", "Â 64 eigenvectors", eigenvectors(A, k)),
+        _row("rnf", "RNF", rnf(k)),
+        _row("rnf-eigvecs-A", "RNF & Â 64 eigenvectors", rnf(k), eigenvectors(A, k)),
+        _row("sgc", "SGC", {"name": "sgc", "num_steps": 2}),
+        _row("sign", "SIGN", {"name": "sign", "num_steps": 3}),
+        _row("power-embed", "PowerEmbed", {"name": "power_embed", "num_steps": 10}),
+        _row("nfp-qr-A", "NFP-QR-Â", {"name": "nfp", "num_steps": at.NUM_STEPS}),
+        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp(A, k=k, normalization="l2")),
+        _row("rfp-qr-A", "RFP-QR-Â", rfp(A, k=k)),
+        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp(L, A, k=k), learned),
+        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp(A, k=k)),
+        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp(L, A, k=k), learned),
+    ]
+    rows += [_row(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp(A, k=k, P=P)) for P in (2, 4, 8, 32)]
+    rows += [_row(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp(A, k=other)) for other in (4, 8, 16, 32, 128)]
+    rows += [
+        _row("eigvecs-A-all", "Â all eigenvectors", eigenvectors(A, ALL_NODES), on_request=True),
+        _row("rnf-all", "RNF, k=|V|", rnf(ALL_NODES), on_request=True),
+        _row("rfp-qr-A-kall", "RFP-QR-Â, k=|V|", rfp(A, k=ALL_NODES), on_request=True),
+    ]
+    return _by_id(*rows)
+
+
+def graph_rows(*, backbone: str, l2_channels: int, **drawn: Any) -> dict[str, Row]:
+    """Methods of tables 1, 3, 4 and 5.
+
+    Args:
+        backbone: Name of the row without any encoding.
+        l2_channels: k of RFP-ℓ2: 64 in table 4, 16 in table 5.
+        drawn: Further values of every RFP encoding, such as its distribution.
+    """
+    k = at.GRAPH_CHANNELS
+    both, learned = rfp(L, A, k=k, **drawn), rfp(L, A, LEARNED, k=k, **drawn)
+    l2 = rfp(L, A, k=l2_channels, normalization="l2", **drawn)
+    rows = [
+        _row(backbone, backbone.upper()),
+        _row("rnf", "RNF", rnf(k)),
+        _row("eigvecs-L", "L̂ eigenvectors", eigenvectors(L, k)),
+        _row("eigvecs-A", "Â eigenvectors", eigenvectors(A, k)),
+        _row("eigvecs-LA", "L̂, Â eigenvectors", eigenvectors(L, k), eigenvectors(A, k)),
+        _row("rnf-eigvecs-LA", "RNF & L̂, Â eigenvectors", rnf(k), eigenvectors(L, k), eigenvectors(A, k)),
+        _row("rwpe", "RWPE", {"name": "random_walk", "walk_length": k}),
+        _row("rfp-l2-LA", "RFP-ℓ2-L̂,Â", l2),
+        _row("rfp-qr-LA-k4", "RFP-QR-L̂,Â, k=4", rfp(L, A, k=4, **drawn)),
+        _row("rfp-qr-LA-k8", "RFP-QR-L̂,Â, k=8", rfp(L, A, k=8, **drawn)),
+        _row("rfp-qr-LA", "RFP-QR-L̂,Â", both),
+        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", learned),
+        _dss("rfp-qr-LA-dss", "RFP-QR-L̂,Â-DSS", both),
+        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", learned),
+        _row("gps-rfp-l2-LA", "GraphGPS: RFP-ℓ2-L̂,Â", l2, backbone="gps"),
+        _row("gps-rfp-qr-LA", "GraphGPS: RFP-QR-L̂,Â", both, backbone="gps"),
+        _row("gsn-rfp-qr-LA", "RFP-QR-L̂,Â + GSN", both, {"name": "substructures", "cycles": [3, 4, 5, 6]}),
+    ]
+    return _by_id(*rows)

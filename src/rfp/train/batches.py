@@ -1,0 +1,227 @@
+"""Batches that live on the device: gathered for many steps at once, then cut out as views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rfp.data.collection import GraphCollection
+from rfp.data.loaded import LoadedTask
+from rfp.graph import Graph
+from rfp.hashing import signed
+from rfp.nn.encoder import training_seed
+from rfp.nn.neighbors import SortedEdges, remember_sorted, sort_edges
+
+# Draws random encodings of a batch: (data, graph) -> one tensor [B, n, C] for each encoder.
+Draw = Callable[[Any, Graph], list[Tensor]]
+
+# Random encodings drawn at once for the steps to come, in bytes. On a GPU enough to spread the cost of a call thin; on
+# a CPU what stays in cache.
+DRAWN_AT_ONCE = {"cuda": 1 << 28, "cpu": 1 << 23}
+# Batches gathered at once.
+GATHERED_AT_ONCE = 64
+# Separates the order of the graphs from everything else that is drawn from the seed.
+_ORDER_STREAM = signed(0xA24BAED4963EE407)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some graphs side by side with their labels, all of it on the device.
+
+    Args:
+        data: ``x``, ``edge_attr`` and stored encodings, as attributes.
+        graph: The graphs.
+        label: ``y`` of the graphs or nodes.
+        counted: ``[n]`` bool, the nodes that belong to the part; ``None`` if every row does.
+        drawn: Random encodings drawn beforehand, as ``RFPModel.forward`` takes them.
+    """
+
+    data: Any
+    graph: Graph
+    label: Tensor
+    counted: Tensor | None = None
+    drawn: list[Tensor] | None = None
+
+
+class _Ranges:
+    """Consecutive ranges of the given lengths, one a batch: where they start, on the host and on the device."""
+
+    def __init__(self, counts: list[int], device: torch.device) -> None:
+        self.bounds = list(accumulate(counts, initial=0))
+        self.starts, self.counts = torch.tensor([self.bounds[:-1], counts]).to(device, non_blocking=True)
+
+    def of(self, i: int) -> slice:
+        """The range of a batch."""
+        return slice(self.bounds[i], self.bounds[i + 1])
+
+    def spread(self, values: Tensor) -> Tensor:
+        """A value of each batch for everything in its range."""
+        return values.repeat_interleave(self.counts, output_size=self.bounds[-1])
+
+    def cut_offsets(self, offsets: Tensor, starts: Tensor) -> Tensor:
+        """Offsets of everything, ``[total + 1]``, as those of each batch one after the other, from ``starts`` on.
+
+        Those of a batch have one entry more than it has members, so batch i starts i entries later.
+        """
+        entries = self.bounds[-1] + len(self.counts)
+        batch = torch.arange(len(self.counts), device=starts.device)
+        batch = batch.repeat_interleave(self.counts + 1, output_size=entries)
+        return offsets[torch.arange(entries, device=starts.device) - batch] - starts[batch]
+
+    def offsets_of(self, i: int) -> slice:
+        """Where a batch's offsets lie in what :meth:`cut_offsets` returns."""
+        return slice(self.bounds[i] + i, self.bounds[i + 1] + i + 1)
+
+
+class Batches:
+    """The batches of one part of a task, an iterable that may be gone through again and again.
+
+    The graphs of many steps are gathered by one indexing operation for each attribute, and their random encodings are
+    drawn by one call; a step then costs no more than a few views. Every graph is drawn anew each time it comes.
+
+    Args:
+        loaded: The task, on the device.
+        part: ``"train"``, ``"val"`` or ``"test"``.
+        split: Number of the split.
+        batch_size: Graphs in a batch.
+        seed: Shuffle by it (and by :attr:`epoch`); ``None`` keeps the order of the data and the batches themselves.
+        share: (rank, number of processes): of each batch this process gets every so many-th graph.
+        draw: Draws the random encodings; ``None`` leaves that to the model.
+        bytes_per_node: Of what ``draw`` returns.
+        sort: Whether the layers will ask for sorted edges (:mod:`rfp.nn.neighbors`).
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedTask,
+        part: str,
+        split: int,
+        *,
+        batch_size: int,
+        seed: int | None = None,
+        share: tuple[int, int] = (0, 1),
+        draw: Draw | None = None,
+        bytes_per_node: int = 0,
+        sort: bool = False,
+    ) -> None:
+        self.epoch = 0
+        self.batch_size, self.seed, self.share = batch_size, seed, share
+        self._draw, self._bytes_per_node, self._sort = draw, bytes_per_node, sort
+        rows = loaded.rows(part, split).cpu()
+        self._node_level = loaded.task.level == "node"
+        graphs = loaded.graphs
+        self._y: Tensor | None = loaded.y
+        if self._node_level:
+            counted = loaded.masks[part][:, split]
+            graphs = graphs.with_nodes(y=loaded.y, counted=counted)
+            rows = torch.unique(torch.searchsorted(loaded.graphs.ptr.cpu(), rows, right=True) - 1)
+            self._y = None
+        self.graphs: GraphCollection = graphs
+        self.members = rows  # numbers of the graphs of this part
+        self._nodes, self._edges = graphs.ptr.diff().cpu(), graphs.edge_ptr.diff().cpu()
+        # One graph, or an order that never changes: made once, and what the graph remembers stays with it.
+        self._kept: list[Batch] | None = None
+        self._keep = seed is None or len(rows) == 1
+
+    def __len__(self) -> int:
+        return -(-len(self.members) // self.batch_size)
+
+    def sizes(self) -> tuple[Tensor, Tensor]:
+        """Nodes and edges of each graph of this part, on the host."""
+        return self._nodes[self.members], self._edges[self.members]
+
+    def order(self) -> Tensor:
+        """Numbers of the graphs in the order of this epoch, a pure function of the seed and the epoch."""
+        if self.seed is None:
+            return self.members
+        generator = torch.Generator().manual_seed(training_seed(self.seed + _ORDER_STREAM, self.epoch))
+        return self.members[torch.randperm(len(self.members), generator=generator)]
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._keep:
+            if self._kept is None:
+                self._kept = list(self._gathered(self.order()))
+            for batch in self._kept:
+                yield self._with_draw(batch)
+            return
+        yield from self._gathered(self.order())
+
+    def _gathered(self, order: Tensor) -> Iterator[Batch]:
+        rank, world = self.share
+        batches = list(torch.split(order, self.batch_size))
+        if world > 1:
+            # As many graphs for each process in the last batch too: it borrows from the first.
+            missing = -len(batches[-1]) % world
+            batches[-1] = torch.cat([batches[-1], order[:missing]])
+            batches = [batch[rank::world] for batch in batches]
+        nodes = [int(self._nodes[batch].sum()) for batch in batches]
+        limit = DRAWN_AT_ONCE.get(self.graphs.device.type, DRAWN_AT_ONCE["cpu"])
+        several: list[int] = []
+        for number in range(len(batches)):
+            several.append(number)
+            rest = number + 1 == len(batches)
+            size = sum(nodes[i] for i in several) + (0 if rest else nodes[number + 1])
+            if rest or len(several) == GATHERED_AT_ONCE or size * self._bytes_per_node > limit:
+                yield from self._cut([batches[i] for i in several], [nodes[i] for i in several])
+                several = []
+
+    def _cut(self, batches: list[Tensor], nodes: list[int]) -> Iterator[Batch]:
+        """Gather several batches at once and cut them out."""
+        chosen = torch.cat(batches)
+        whole = self.graphs.take(chosen)
+        device = self.graphs.device
+        label = whole.y if self._y is None else self._y[chosen.to(device, non_blocking=True)]
+        drawn = None
+        if self._draw is not None and not self._keep:
+            weight = getattr(whole, "edge_weight", None)
+            drawn = self._draw(whole, Graph(whole.edge_index, whole.num_nodes, weight, whole.ptr, check=False))
+        node = _Ranges(nodes, device)
+        edge = _Ranges([int(self._edges[batch].sum()) for batch in batches], device)
+        graph_of = _Ranges([len(batch) for batch in batches], device)
+        edge_index = whole.edge_index - edge.spread(node.starts)
+        batch_of_node = whole.batch - node.spread(graph_of.starts)
+        offsets = graph_of.cut_offsets(whole.ptr, node.starts)
+        orders = self._orders(whole, node, edge)
+        for i in range(len(batches)):
+            n, e, g = node.of(i), edge.of(i), graph_of.of(i)
+            data = SimpleNamespace(x=None, edge_attr=None)
+            vars(data).update({name: whole[name][n] for name in self.graphs.nodes if name not in ("y", "counted")})
+            vars(data).update({name: whole[name][e] for name in self.graphs.edges})
+            weight = getattr(data, "edge_weight", None)
+            graph = Graph(edge_index[:, e], nodes[i], weight, offsets[graph_of.offsets_of(i)], check=False)
+            vars(graph)["batch"] = batch_of_node[n]  # known already, so it need not be computed
+            if orders is not None:
+                by_target, target_ptr, by_source, source_ptr = orders
+                p = node.offsets_of(i)
+                remember_sorted(graph.edge_index, SortedEdges(by_target[e], target_ptr[p], by_source[e], source_ptr[p]))
+            yield Batch(
+                data,
+                graph,
+                label[n if self._node_level else g],
+                whole.counted[n] if self._node_level else None,
+                None if drawn is None else [one[:, n] for one in drawn],
+            )
+
+    def _orders(self, whole: Any, node: _Ranges, edge: _Ranges) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+        """The order of the edges that the kernels of GIN layers read, sorted for all batches at once."""
+        if not self._sort:
+            return None
+        edges = sort_edges(whole.edge_index, whole.num_nodes)
+        first = edge.spread(edge.starts)  # the edges of a batch stay together
+        return (
+            edges.by_target - first,
+            node.cut_offsets(edges.target_ptr, edge.starts),
+            edges.by_source - first,
+            node.cut_offsets(edges.source_ptr, edge.starts),
+        )
+
+    def _with_draw(self, batch: Batch) -> Batch:
+        if self._draw is None:
+            return batch
+        return Batch(batch.data, batch.graph, batch.label, batch.counted, self._draw(batch.data, batch.graph))

@@ -1,0 +1,136 @@
+"""Checkpoints: written whole or not at all, read without running any code in them, checked before they are used."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.plugins.io import CheckpointIO
+
+from rfp.errors import FileError
+from rfp.io.atomic import atomic_files
+from rfp.train.config import RunConfig
+
+LAST, BEST = "last.ckpt", "best.ckpt"
+FORMAT = "rfp-checkpoint-1"
+# A run killed between two savings repeats the epochs since the last one, with the same result.
+SAVE_EVERY_SECONDS = 15.0
+# Where our part lies inside Lightning's checkpoint.
+OWN = "rfp"
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The plain values and tensors of a checkpoint, on the CPU.
+
+    Raises:
+        FileError: It cannot be read, is damaged, or is of something else.
+    """
+    content = _plain_content(path)
+    if not isinstance(content, dict) or content.get(OWN, {}).get("format") != FORMAT:
+        raise FileError(f"{path}: not a checkpoint of this version of rfp; remove it, or choose another folder")
+    return content
+
+
+def _plain_content(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileError(
+            f"{path}: damaged checkpoint ({reason}); remove the file to start this run from the beginning"
+        ) from error
+
+
+def write_checkpoint(content: Mapping[str, Any], path: Path) -> None:
+    """Write a checkpoint; until it is complete, a file of that name stays as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_files([path]) as (file,):
+        torch.save(dict(content), file)
+
+
+def identity(config: RunConfig, seed: int, split: int) -> dict[str, Any]:
+    """What a checkpoint must have been made with to be continued."""
+    return {"format": FORMAT, "config": config.to_dict(), "seed": seed, "split": split}
+
+
+def check_identity(path: Path, content: Mapping[str, Any], config: RunConfig, seed: int, split: int) -> None:
+    """Raise if a checkpoint is of another run.
+
+    Raises:
+        FileError: Naming what differs.
+    """
+    own = content[OWN]
+    there = {**_flat(own["config"]), "seed": own["seed"], "split": own["split"]}
+    here = {**_flat(config.to_dict()), "seed": seed, "split": split}
+    there.pop("name", None), here.pop("name", None)
+    missing = "nothing"
+    different = [
+        f"{key} is {there.get(key, missing)!r} there and {here.get(key, missing)!r} here"
+        for key in sorted({*there, *here})
+        if there.get(key, missing) != here.get(key, missing)
+    ]
+    if different:
+        raise FileError(
+            f"{path}: the checkpoint is of another run: {'; '.join(different[:3])}"
+            f"{f' and {len(different) - 3} more' if len(different) > 3 else ''}. Choose another folder, or remove it"
+        )
+
+
+class AtomicCheckpointIO(CheckpointIO):  # type: ignore[misc]  # read without its types
+    """How Lightning reads and writes checkpoints here."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        write_checkpoint(checkpoint, Path(path))
+
+    def load_checkpoint(self, path: Any, map_location: Any | None = None, **_: Any) -> dict[str, Any]:
+        content: dict[str, Any] = _plain_content(Path(path))  # ours, or what Lightning hands between processes
+        return content
+
+    def remove_checkpoint(self, path: Any) -> None:
+        Path(path).unlink(missing_ok=True)
+
+
+class SaveCheckpoints(Checkpoint):  # type: ignore[misc]
+    """Keeps two files in a folder: ``last.ckpt`` to continue from and ``best.ckpt`` with the best weights.
+
+    ``last.ckpt`` holds the best weights too, so it alone is enough to continue.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.saved_at = -math.inf  # the first epoch is saved at once
+        self.best_written = -1
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        module: Any = pl_module
+        due = module.course.finished or time.monotonic() - self.saved_at >= SAVE_EVERY_SECONDS
+        if not trainer.strategy.broadcast(due):
+            return
+        if trainer.is_global_zero and module.course.best_epoch != self.best_written:
+            write_checkpoint(module.best_checkpoint(), self.folder / BEST)
+            self.best_written = module.course.best_epoch
+        trainer.save_checkpoint(self.folder / LAST)
+        self.saved_at = time.monotonic()
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings and lists as dotted keys."""
+    if isinstance(values, Mapping):
+        items = values.items()
+    elif isinstance(values, list | tuple):
+        items = enumerate(values)  # type: ignore[assignment]
+    else:
+        return {prefix: values}
+    flat: dict[str, Any] = {}
+    for key, value in items:
+        flat |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat

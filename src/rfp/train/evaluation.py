@@ -1,0 +1,74 @@
+"""Predictions for a whole part of a task, and their score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+
+from rfp.data.metrics import METRICS
+from rfp.data.tasks import Task
+from rfp.errors import NumericalError
+from rfp.nn import RFPModel
+from rfp.train.batches import Batch
+
+
+@torch.no_grad()
+def predict(model: RFPModel, batches: Iterable[Batch], kind: str, draws: int = 1) -> tuple[Tensor, Tensor]:
+    """Predictions and labels of all counted rows, on the device.
+
+    Args:
+        model: Left in the mode (training or evaluation) it was in.
+        batches: Of the part.
+        kind: Of the task. Classes are averaged as probabilities, yes/no answers too (and given back as logits),
+            numbers as they are.
+        draws: Draws of the random encodings that predictions are averaged over.
+
+    Returns:
+        ``[rows, outputs]`` in float32 and the labels of the same rows.
+    """
+    was_training = model.training
+    model.eval()
+    predictions: list[Tensor] = []
+    labels: list[Tensor] = []
+    for batch in batches:
+        total = None
+        for number in range(draws):
+            with nullcontext() if number == 0 else model.evaluation_draw(number):
+                out = model(batch.data, graph=batch.graph).float()
+            if draws > 1:
+                out = _averaged_form(out, kind)
+            total = out if total is None else total + out
+        assert total is not None  # draws is at least 1
+        mean = total if draws == 1 else _answer_form(total / draws, kind)
+        predictions.append(mean if batch.counted is None else mean[batch.counted])
+        labels.append(batch.label if batch.counted is None else batch.label[batch.counted])
+    model.train(was_training)
+    return torch.cat(predictions), torch.cat(labels)
+
+
+def score(task: Task, prediction: Tensor, label: Tensor, where: str) -> float:
+    """The task's metric; raises if a prediction is NaN or infinite.
+
+    Args:
+        task: Of the data.
+        prediction: ``[rows, outputs]``.
+        label: Of the same rows.
+        where: Said in the error, such as ``"epoch 3"``.
+    """
+    if not bool(prediction.isfinite().all()):
+        bad = int((~prediction.isfinite()).flatten(1).any(1).sum())
+        raise NumericalError(f"{where}: {bad} of {len(prediction)} predictions are NaN or infinite")
+    return METRICS[task.metric].function(prediction, label)
+
+
+def _averaged_form(out: Tensor, kind: str) -> Tensor:
+    if kind == "classification":
+        return out.softmax(-1)
+    return out.sigmoid() if kind == "binary" else out
+
+
+def _answer_form(mean: Tensor, kind: str) -> Tensor:
+    return mean.logit(eps=1e-7) if kind == "binary" else mean

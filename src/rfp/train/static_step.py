@@ -1,0 +1,212 @@
+"""A training step recorded once as a CUDA graph and replayed: the host then launches one thing instead of hundreds.
+
+A recorded step works on tensors of fixed size, so every batch is copied into the same padded ones. Padding is inert: it
+has nodes but none of them belongs to a graph, its edges join padding alone, and normalisations leave it out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from rfp.data.loaded import LoadedTask
+from rfp.graph import Graph
+from rfp.nn import RFPModel
+from rfp.nn.layers import real_rows
+from rfp.nn.neighbors import SortedEdges, remember_sorted, sorted_edges
+from rfp.train.batches import Batch, Batches
+from rfp.train.losses import MeanLoss
+from rfp.transforms import AddEigenvectorPE
+
+# Layers that read a padded batch and never ask the device for a size.
+RECORDABLE = ("gin", "gine", "mlp")
+# Steps before the recording: libraries allocate what they need in the first ones.
+WARM_UP = 3
+# Batches larger than all but one in a million are padded to; a larger one is computed as it is.
+_DEVIATIONS = 5.0
+
+
+def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices: int) -> bool:
+    """Whether steps of this model can be recorded: no decision on the host may depend on what is computed."""
+    return (
+        loaded.task.level == "graph"
+        and model.config.backbone in RECORDABLE
+        and not any(encoder.learned for encoder in model.drawn)
+        and not any(isinstance(transform, AddEigenvectorPE) for transform in model.fixed)  # signs drawn by the host
+        and precision != "16-mixed"  # whose scaler looks at the gradients
+        and num_devices == 1
+    )
+
+
+class StaticStep:
+    """Forward, backward and update on padded batches; recorded on a GPU, plain on a CPU.
+
+    Args:
+        model: On the device, in training mode when called.
+        loss: Of the task.
+        optimizer: Which may be captured: ``capturable=True`` with its learning rate in a tensor, on a GPU.
+        total: A scalar tensor to which the loss of each step is added.
+        batches: Of the training part, whose sizes decide on those of the padded tensors.
+        gradient_clip: Largest norm of a gradient; 0 for no limit.
+        half: Whether to compute in bfloat16 where that is safe.
+    """
+
+    def __init__(
+        self,
+        model: RFPModel,
+        loss: MeanLoss,
+        optimizer: torch.optim.Optimizer,
+        total: Tensor,
+        batches: Batches,
+        *,
+        gradient_clip: float = 0.0,
+        half: bool = False,
+    ) -> None:
+        self.model, self.loss, self.optimizer, self.total = model, loss, optimizer, total
+        self.gradient_clip, self.half = gradient_clip, half
+        self.edge_attributes = tuple(batches.graphs.edges)
+        self.num_graphs = min(batches.batch_size, len(batches.members))
+        self.num_nodes, self.num_edges = (_usual_most(sizes, self.num_graphs) for sizes in batches.sizes())
+        self.recorded: torch.cuda.CUDAGraph | None = None
+        self.refused = ""  # why recording failed
+        self._steps = 0
+        self._made = False
+
+    def fits(self, batch: Batch) -> bool:
+        """Whether a batch is to be padded to the fixed size; one padded node at least must remain."""
+        if self.refused:
+            return False
+        graph = batch.graph
+        sizes_fit = graph.num_nodes < self.num_nodes and graph.num_edges <= self.num_edges
+        return sizes_fit and graph.num_graphs == self.num_graphs
+
+    def run(self, batch: Batch) -> None:
+        """One update by a batch that fits."""
+        self._load(batch)
+        if self.recorded is None and self.total.is_cuda and self._steps >= WARM_UP:
+            self._record()
+        if self.recorded is not None:
+            self.recorded.replay()
+        else:
+            with self._beside():
+                self._update(self.data, self.graph, self.drawn, self.label, padded=True)
+        self._steps += 1
+
+    def run_as_it_is(self, batch: Batch) -> None:
+        """One update by a batch of another size."""
+        self._update(batch.data, batch.graph, batch.drawn, batch.label, padded=False)
+
+    def _update(self, data: Any, graph: Graph, drawn: list[Tensor] | None, label: Tensor, *, padded: bool) -> None:
+        real = (self._numbers < graph.offsets[-1]).to(torch.float32)[:, None] if padded else None
+        kind = self.total.device.type
+        with (
+            torch.autocast(kind, torch.bfloat16, enabled=self.half, cache_enabled=False),
+            nullcontext() if real is None else real_rows(self.model, real),
+        ):
+            prediction = self.model(data, graph=graph, drawn=drawn)
+        loss = self.loss(prediction.float(), label)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.gradient_clip:
+            clip_grad_norm_(self.model.parameters(), self.gradient_clip)
+        self.optimizer.step()
+        self.total += loss.detach()
+
+    def _record(self) -> None:
+        recorded = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(recorded):
+                self._update(self.data, self.graph, self.drawn, self.label, padded=True)
+        except RuntimeError as error:  # something of this model waits for the device: slower, but no harm
+            self.refused = str(error).splitlines()[0]
+            return
+        self.recorded = recorded
+
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        """The first steps run on a stream of their own, as recording wants it."""
+        if not self.total.is_cuda or self.refused:
+            yield
+            return
+        here, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(here)
+        with torch.cuda.stream(stream):
+            yield
+        here.wait_stream(stream)
+
+    def _make(self, batch: Batch) -> None:
+        """The padded tensors."""
+        device, n, m = self.total.device, self.num_nodes, self.num_edges
+        self.data = SimpleNamespace(x=None, edge_attr=None)
+        for name, value in vars(batch.data).items():
+            if isinstance(value, Tensor):
+                rows = m if name in self.edge_attributes else n
+                setattr(self.data, name, value.new_zeros(rows, *value.shape[1:]))
+        edge_index = torch.full((2, m), n - 1, device=device)
+        ptr = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
+        self.graph = Graph(edge_index, n, getattr(self.data, "edge_weight", None), ptr, check=False)
+        vars(self.graph)["batch"] = torch.zeros(n, dtype=torch.long, device=device)  # no layer used here reads it
+        self.label = torch.zeros_like(batch.label)
+        self.drawn = None
+        if batch.drawn is not None:
+            self.drawn = [one.new_zeros(n, one.size(0), one.size(2)).transpose(0, 1) for one in batch.drawn]
+        by_target, target_ptr, by_source, source_ptr = (
+            torch.zeros(length, dtype=torch.long, device=device) for length in (m, n + 1, m, n + 1)
+        )
+        self.edges = SortedEdges(by_target, target_ptr, by_source, source_ptr, padded=True)
+        remember_sorted(edge_index, self.edges)
+        self._numbers = torch.arange(n, device=device)
+        self._made = True
+
+    def _load(self, batch: Batch) -> None:
+        if not self._made:
+            self._make(batch)
+        graph, n, m = batch.graph, batch.graph.num_nodes, batch.graph.num_edges
+        order = sorted_edges(graph.edge_index, n)
+        self.graph.edge_index[:, m:] = self.num_nodes - 1
+        self.edges.target_ptr[n + 1 :] = m
+        self.edges.source_ptr[n + 1 :] = m
+        into = [
+            self.graph.edge_index[0, :m],
+            self.graph.edge_index[1, :m],
+            self.graph.offsets,
+            self.label,
+            self.edges.by_target[:m],
+            self.edges.target_ptr[: n + 1],
+            self.edges.by_source[:m],
+            self.edges.source_ptr[: n + 1],
+        ]
+        values = [
+            *graph.edge_index,
+            graph.offsets,
+            batch.label,
+            order.by_target,
+            order.target_ptr,
+            order.by_source,
+            order.source_ptr,
+        ]
+        for name, value in vars(batch.data).items():
+            if isinstance(value, Tensor):
+                into.append(getattr(self.data, name)[: len(value)])
+                values.append(value)
+        with torch.no_grad():
+            for dtype in {value.dtype for value in values}:  # one launch for all of a type
+                chosen = [i for i, value in enumerate(values) if value.dtype == dtype]
+                torch._foreach_copy_([into[i] for i in chosen], [values[i] for i in chosen])
+            for one, value in zip(self.drawn or (), batch.drawn or (), strict=True):
+                one[:, :n].copy_(value)
+
+
+def _usual_most(sizes: Tensor, count: int) -> int:
+    """What the sum of so many of these sizes, drawn at random, hardly ever exceeds; a multiple of 64."""
+    values = sizes.double()
+    spread = float(values.std(correction=0)) if len(values) > 1 else 0.0
+    most = min(count * float(values.mean()) + _DEVIATIONS * spread * math.sqrt(count), count * float(values.max()))
+    return max(64 * math.ceil((most + 1) / 64), 64)

@@ -1,0 +1,81 @@
+"""What a table runs: the missing cells, each once, whatever else fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from rfp.errors import ArgumentError, FileError
+from rfp.reproduce.execute import missing_runs, run_missing
+from rfp.reproduce.tables import TABLES
+from rfp.train.config import RunConfig
+from rfp.train.results import Result
+from tests.reproduce.results import made_up
+
+PART = TABLES[2].only(["mlp", "gcn"], ["cornell", "texas"])
+
+
+class Fake:
+    """Stands for training; remembers what it was asked for."""
+
+    def __init__(self, failing: dict[str, Exception] | None = None) -> None:
+        self.asked: list[tuple[str, str, int, int]] = []
+        self.failing = failing or {}
+
+    def __call__(self, config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
+        self.asked.append((str(config.data.name), config.name, len(seeds), len(splits)))
+        for name in (str(config.data.name), config.name):
+            if name in self.failing:
+                raise self.failing[name]
+        cell = next(c for c in [*PART.cells(), *TABLES[7].cells()] if c.config == config)
+        return made_up(cell, [0.7] * len(cell.runs))
+
+
+def test_missing_runs() -> None:
+    cell = PART.cells(2)[0]
+    assert len(missing_runs(cell, {})) == 20
+    some = {cell.config.key: made_up(cell, [0.5] * 13)}
+    assert missing_runs(cell, some) == [(1, split) for split in range(3, 10)]
+
+
+def test_only_incomplete_cells_are_run() -> None:
+    cells = PART.cells()
+    known = {cells[0].config.key: made_up(cells[0], [0.5] * 10), cells[1].config.key: made_up(cells[1], [0.5] * 9)}
+    fake, lines = Fake(), []
+    results, failures = run_missing(cells, known, fake, lines.append)
+    assert fake.asked == [("cornell", "gcn", 1, 10), ("texas", "mlp", 1, 10), ("texas", "gcn", 1, 10)]
+    assert failures == []
+    assert set(results) == {cell.config.key for cell in cells}
+    assert lines[0].startswith("[1/3] cornell gcn: validation accuracy 0.5000, ")
+    again = Fake()
+    run_missing(cells, results, again, lines.append)
+    assert again.asked == []
+
+
+def test_a_failure_does_not_stop_the_rest() -> None:
+    fake, lines = Fake({"gcn": ArgumentError("too\nlarge")}), []
+    results, failures = run_missing(PART.cells(), {}, fake, lines.append)
+    assert [(f.cell.column.id, f.cell.row.id, f.reason, f.expected) for f in failures] == [
+        ("cornell", "gcn", "too large", False),
+        ("texas", "gcn", "too large", False),
+    ]
+    assert len(fake.asked) == 4
+    assert len(results) == 2
+    assert "[2/4] cornell gcn: failed: too large" in lines
+
+
+def test_data_that_most_do_not_have_is_left_out_once() -> None:
+    fake, lines = Fake({"ogbn-arxiv": FileError("ogbn-arxiv: no raw files")}), []
+    _, failures = run_missing(TABLES[7].cells(), {}, fake, lines.append)
+    assert len(fake.asked) == 1
+    assert len(failures) == 3
+    assert all(failure.expected for failure in failures)
+    assert lines == ["[1/3] ogbn-arxiv gcn: left out: ogbn-arxiv: no raw files"]
+    _, failures = run_missing(PART.cells(), {}, Fake({"texas": FileError("no raw files")}), lines.append)
+    assert not any(failure.expected for failure in failures)
+
+
+def test_a_bug_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_missing(PART.cells(), {}, Fake({"gcn": ZeroDivisionError()}), lambda line: None)

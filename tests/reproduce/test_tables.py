@@ -1,0 +1,155 @@
+"""The tables as data: shared cells are the same config, every model can be built, quick runs are never the table's."""
+
+from __future__ import annotations
+
+import pytest
+
+from rfp.data import DATASETS
+from rfp.errors import ArgumentError
+from rfp.nn import RFPModel
+from rfp.nn.backbones import READ_EDGE_FEATURES
+from rfp.nn.config import ModelConfig
+from rfp.reproduce.paper import paper_numbers
+from rfp.reproduce.spec import Cell
+from rfp.reproduce.tables import TABLES
+
+FEATURES = {"cora": 1433, "texas": 1703, "squirrel": 2089, "ogbn-arxiv": 128}
+
+
+def cell(table: int, row: str, column: str) -> Cell:
+    (found,) = TABLES[table].only([row], [column]).cells()
+    return found
+
+
+def model_values(found: Cell) -> dict[str, object]:
+    """The model's config with what the data would tell."""
+    task = DATASETS[found.column.dataset].task
+    outputs = 1 if "/" in found.column.id else task.num_outputs
+    values: dict[str, object] = {"task": task.level, "out_channels": outputs}
+    if task.categorical:
+        values["node_encoder"] = task.categorical
+        if found.config.model["backbone"] in READ_EDGE_FEATURES:
+            values["edge_encoder"] = task.categorical
+    else:
+        values["in_channels"] = 1 if task.level == "graph" else FEATURES.get(found.column.dataset, 100)
+    return {**values, **found.config.model}
+
+
+def test_the_rows_that_the_issue_lists() -> None:
+    listed = "mlp gcn eigvecs-A eigvecs-L rnf rnf-eigvecs-A sgc sign power-embed nfp-qr-A"
+    listed += " rfp-l2-A rfp-qr-A rfp-qr-A-dss rfp-qr-LAS-dss"
+    table = TABLES[2].only()
+    assert {row.id for row in table.rows} == set(listed.split())
+    assert len(table.columns) == 9
+    assert all(len(found.splits) == 10 for found in table.cells())
+    zinc = {found.row.id for found in TABLES[1].only().cells() if found.column.id == "zinc"}
+    assert {"gine", "rnf", "eigvecs-L", "rwpe", "rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-dss", "rfp-qr-LAS"} <= zinc
+    molhiv = {found.row.id for found in TABLES[1].only().cells() if found.column.id == "ogbg-molhiv"}
+    assert molhiv == {"gine", "rfp-qr-LA"}
+    assert cell(1, "rfp-qr-LA", "zinc").seeds == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("tables", "row", "columns"),
+    [
+        ((2, 6), "rfp-qr-A", ["cora", "texas"]),
+        ((2, 6), "rfp-qr-LAS-dss", ["pubmed"]),
+        ((1, 4), "rfp-qr-LA", ["zinc", "ogbg-molhiv"]),
+        ((1, 4), "rfp-l2-LA", ["zinc"]),
+        ((3, 5), "rfp-qr-LA-dss", ["triangle", "star"]),
+    ],
+)
+def test_shared_cells_are_trained_once(tables: tuple[int, int], row: str, columns: list[str]) -> None:
+    for column in columns:
+        first, second = (cell(number, row, column) for number in tables)
+        assert first.config == second.config
+        assert first.runs == second.runs
+
+
+def test_different_cells_have_different_keys() -> None:
+    keys = [found.config.key for found in TABLES[6].cells()]
+    assert len(set(keys)) == len(keys)
+    names = {(found.config.data.name, found.config.name) for found in TABLES[3].cells()}
+    assert len(names) == len(TABLES[3].cells())  # file names too
+
+
+def test_every_config_is_a_model() -> None:
+    for number, table in TABLES.items():
+        for found in table.cells():
+            config = ModelConfig.from_dict(model_values(found))
+            names = [e.attr_name for e in config.encodings if hasattr(e, "attr_name")]
+            assert len(set(names)) == len(names), (number, found.row.id)  # two under one name would be read twice
+            if config.task == "node":
+                assert config.norm != "batch"
+                backbone = "mlp" if found.column.family == "webkb" else "gcn"
+                assert config.backbone == backbone or found.row.id in ("mlp", "gcn")
+
+
+def test_k_and_p_are_the_papers() -> None:
+    (encoding,) = cell(2, "rfp-qr-A", "cora").config.model["encodings"]
+    assert (encoding["num_channels"], encoding["num_steps"]) == (64, 16)
+    both, learned = cell(2, "rfp-qr-LAS-dss", "cora").config.model["encodings"]
+    assert both["operators"] == ["normalized_laplacian", "normalized_adjacency"]
+    assert (learned["operators"], learned["num_channels"], learned["num_steps"]) == (["learned"], 32, 8)
+    assert both["num_trajectories"] == learned["num_trajectories"] == 5
+    (graph,) = cell(1, "rfp-qr-LA", "zinc").config.model["encodings"]
+    assert (graph["num_channels"], graph["num_steps"]) == (16, 16)
+    (counting,) = cell(3, "rfp-qr-LA", "star").config.model["encodings"]
+    assert counting["distribution"] == "rademacher"
+    (rnf,) = cell(3, "rnf", "star").config.model["encodings"]
+    assert "distribution" not in rnf  # normal
+    for k, row in TABLES[6].sweeps["k"].items():
+        assert cell(6, row, "cora").config.model["encodings"][0]["num_channels"] == k
+    for P, row in TABLES[6].sweeps["P"].items():
+        assert cell(6, row, "cora").config.model["encodings"][0]["num_steps"] == P
+    everything = cell(6, "rfp-qr-A-kall", "texas").config.model["encodings"][0]
+    assert everything["num_channels"] == 183
+
+
+def test_zinc_models_fill_their_budget() -> None:
+    for row in ("gine", "rfp-qr-LAS-dss", "gps-rfp-qr-LA"):
+        values = model_values(cell(4 if row.startswith("gps") else 1, row, "zinc"))
+        assert RFPModel(values).num_parameters <= 500_000
+        wider = {**values, "hidden_channels": values["hidden_channels"] + 4, "max_parameters": None}  # type: ignore[operator]
+        assert RFPModel(wider).num_parameters > 500_000
+
+
+def test_every_row_has_the_papers_number_where_it_prints_one() -> None:
+    ours_alone = {(1, "gine")}
+    for number, table in TABLES.items():
+        printed = {n.row for n in paper_numbers() if n.table == number}
+        assert {(number, row.id) for row in table.rows if row.id not in printed} <= ours_alone
+
+
+def test_parts_of_a_table() -> None:
+    part = TABLES[2].only(["gcn", "rfp-qr-A"], ["cora", "texas"])
+    assert [(c.column.id, c.row.id) for c in part.cells()] == [
+        *(("texas", "gcn"), ("texas", "rfp-qr-A"), ("cora", "gcn"), ("cora", "rfp-qr-A"))
+    ]
+    assert [c.column.id for c in TABLES[3].only(["gin"], ["counting"]).cells()] == [c.id for c in TABLES[3].columns]
+    assert [c.column.id for c in TABLES[3].only(["gin"], ["cycle4"]).cells()] == ["counting/cycle4"]
+    assert "rnf-all" not in {row.id for row in TABLES[6].only().rows}
+    assert [row.id for row in TABLES[6].only(["rnf-all"]).rows] == ["rnf-all"]
+    assert len(TABLES[1].only(["rwpe"], ["ogbg-molhiv"]).cells()) == 1  # left out of the table, run when named
+    assert cell(2, "gcn", "cora").seeds == (0,)
+    assert TABLES[2].only(["gcn"], ["cora"]).cells(3)[0].seeds == (0, 1, 2)
+    with pytest.raises(ArgumentError, match=r"a row of table 2 must be one of 'mlp', .*, got 'gat'"):
+        TABLES[2].only(["gat"])
+    with pytest.raises(ArgumentError, match="a column of table 1 must be one of 'zinc', 'ogbg-molhiv', got 'cora'"):
+        TABLES[1].only((), ["cora"])
+    with pytest.raises(ArgumentError, match="number of seeds must be at least 1, got 0"):
+        TABLES[2].cells(0)
+
+
+def test_quick_is_small_and_never_taken_for_the_table() -> None:
+    for table in TABLES.values():
+        whole = {found.config.key for found in table.cells()}
+        quick = table.as_quick()
+        assert quick.name == f"table-{table.number}-quick"
+        assert "quick" in quick.title
+        for found in quick.cells():
+            assert found.config.key not in whole
+            assert found.config.name.startswith("quick-")
+            assert not found.config.search
+            assert len(found.runs) <= 3
+        assert 2 <= len(quick.cells()) <= 12

@@ -1,0 +1,65 @@
+"""Checkpoint files: whole, plain, and of the right run."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from rfp.errors import FileError
+from rfp.train.checkpoints import check_identity, identity, read_checkpoint, write_checkpoint
+from rfp.train.config import RunConfig
+
+
+def config(**training: object) -> RunConfig:
+    return RunConfig.from_dict(
+        {"data": "counting-generated", "model": {"encodings": [{"name": "rfp"}]}, "training": training}
+    )
+
+
+def test_written_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "last.ckpt"
+    write_checkpoint({"rfp": identity(config(), 3, 0), "weights": torch.arange(4)}, path)
+    content = read_checkpoint(path)
+    assert content["weights"].tolist() == [0, 1, 2, 3]
+    assert content["rfp"]["seed"] == 3
+    assert [file.name for file in path.parent.iterdir()] == ["last.ckpt"]
+
+
+def test_a_failed_writing_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "last.ckpt"
+    write_checkpoint({"rfp": identity(config(), 0, 0)}, path)
+    with pytest.raises(Exception, match="pickle"):
+        write_checkpoint({"rfp": lambda: None}, path)
+    assert read_checkpoint(path)["rfp"]["split"] == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04" + bytes(100)])
+def test_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "last.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=r"last\.ckpt: damaged checkpoint .* remove the file"):
+        read_checkpoint(path)
+
+
+def test_no_code_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "last.ckpt"
+    torch.save({"rfp": config()}, path)  # a class that plain loading refuses to build
+    with pytest.raises(FileError, match="damaged checkpoint"):
+        read_checkpoint(path)
+
+
+def test_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "other.ckpt"
+    torch.save({"state_dict": {}}, path)
+    with pytest.raises(FileError, match="not a checkpoint of this version"):
+        read_checkpoint(path)
+
+
+def test_identity() -> None:
+    content = {"rfp": identity(config(lr=0.1), 1, 2)}
+    check_identity(Path("a"), content, config(lr=0.1), 1, 2)
+    with pytest.raises(FileError, match=r"another run: training\.lr is 0\.1 there and 0\.2 here\. Choose"):
+        check_identity(Path("a"), content, config(lr=0.2), 1, 2)
+    with pytest.raises(FileError, match=r"seed is 1 there and 5 here; split is 2 there and 0 here; .* and 1 more"):
+        check_identity(Path("a"), content, config(lr=0.2, epochs=9), 5, 0)

@@ -1,0 +1,57 @@
+"""Predictions of a part and their average over draws."""
+
+import pytest
+import torch
+
+from rfp.data.metrics import mae
+from rfp.errors import NumericalError
+from rfp.nn import RFPModel
+from rfp.train.batches import Batches
+from rfp.train.evaluation import predict, score
+
+from .test_batches import molecules
+
+MODEL = {
+    "out_channels": 1,
+    "node_encoder": "zinc",
+    "hidden_channels": 8,
+    "num_layers": 1,
+    "encodings": [{"name": "rfp", "num_channels": 3, "num_steps": 2}],
+}
+
+
+@pytest.mark.parametrize("kind", ["classification", "binary", "regression"])
+def test_mean_over_draws(kind: str) -> None:
+    torch.manual_seed(0)
+    model = RFPModel({**MODEL, "out_channels": 3 if kind == "classification" else 1}).train()
+    loaded = molecules(20)
+    batches = Batches(loaded, "val", 0, batch_size=2)
+    mean, label = predict(model, batches, kind, draws=4)
+    assert model.training
+    rows = loaded.rows("val")
+    assert torch.equal(label, loaded.y[rows])
+    model.eval()
+    form = {"classification": lambda p: p.softmax(1), "binary": torch.sigmoid, "regression": lambda p: p}[kind]
+    answers = []
+    for number in range(4):
+        with model.evaluation_draw(number), torch.no_grad():
+            answers.append(form(model(loaded.batch(rows))))
+    assert not torch.allclose(answers[0], answers[1])
+    expected = torch.stack(answers).mean(0)
+    torch.testing.assert_close(mean.sigmoid() if kind == "binary" else mean, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_nodes_that_count() -> None:
+    loaded = molecules(8, "node")
+    model = RFPModel({**MODEL, "task": "node"})
+    prediction, label = predict(model, Batches(loaded, "test", 0, batch_size=3), "regression")
+    assert torch.equal(label, loaded.y[loaded.rows("test")])
+    assert prediction.shape == label.shape
+
+
+def test_score() -> None:
+    task = molecules(6).task
+    prediction, label = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.0], [0.0]])
+    assert score(task, prediction, label, "here") == mae(prediction, label) == 1.5
+    with pytest.raises(NumericalError, match="epoch 3: 1 of 2 predictions are NaN or infinite"):
+        score(task, torch.tensor([[torch.inf], [0.0]]), label, "epoch 3")

@@ -1,0 +1,100 @@
+"""From a config to a result file: engines, resuming, searching, refusing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rfp.errors import ArgumentError
+from rfp.train import Place, RunConfig, read_result, run
+from rfp.train.lightning_run import fit as fit_alone
+
+CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
+FAKE = {
+    "class": "torch_geometric.datasets.FakeDataset",
+    "args": {"num_graphs": 24, "avg_num_nodes": 6, "num_classes": 3, "num_channels": 4},
+    "random_split": [0.5, 0.25, 0.25],
+}
+SMALL = {"hidden_channels": 8, "num_layers": 1, "norm": "none", "encodings": [{"name": "rfp", "num_steps": 2}]}
+
+
+def config(data: dict[str, Any], *, search: dict[str, Any] | None = None, **training: Any) -> RunConfig:
+    model = {**SMALL, "backbone": "gcn"}
+    plain = {"name": "try", "data": data, "model": model, "training": {"epochs": 2, **training}}
+    return RunConfig.from_dict({**plain, "search": search or {}})
+
+
+def test_node_task_writes_one_file_for_all_splits(tmp_path: Path) -> None:
+    place = Place(results=tmp_path)
+    result = run(config(CLUB), place=place)
+    (path,) = tmp_path.rglob("*.json")
+    assert read_result(path).runs == result.runs
+    assert [r.split for r in result.runs] == [0, 1, 2]
+    assert {"device", "torch", "python"} <= result.environment.keys()
+    assert json.loads(path.read_text())["config"]["training"]["epochs"] == 2
+
+
+def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(results=tmp_path)
+    first = run(config(CLUB), splits=[0], place=place)
+    more = run(config(CLUB), splits=[0, 2], place=place)
+    assert more.runs[0] == first.runs[0]
+    assert [r.split for r in more.runs] == [0, 2]
+    monkeypatch.setattr("rfp.train.runs.train_nodes", None)  # would fail if it were called
+    assert run(config(CLUB), splits=[2], place=place).runs == more.runs
+
+
+@pytest.mark.parametrize("data", [FAKE, CLUB], ids=["graphs", "nodes"])
+def test_lightning_engine(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(results=tmp_path / "results", checkpoints=tmp_path / "runs")
+    wanted = config(data, engine="lightning")
+    result = run(wanted, splits=[0], place=place)
+    (record,) = result.runs
+    assert {"val", "test", "train_loss"} <= record.metrics.keys()
+    assert list((tmp_path / "runs" / wanted.key / "seed0-split0").glob("*.ckpt"))
+    monkeypatch.setattr("rfp.train.runs.fit", None)
+    assert run(wanted, splits=[0], place=place).runs == result.runs
+
+
+def test_search_of_a_graph_task_never_sees_the_test_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    parts = []
+    original = fit_alone
+
+    def fit(*args: Any, test: bool = True, **kwargs: Any) -> Any:
+        record = original(*args, test=test, **kwargs)
+        parts.append((test, "test" in record.metrics))
+        return record
+
+    monkeypatch.setattr("rfp.train.runs.fit", fit)
+    place = Place(results=tmp_path / "results", checkpoints=tmp_path / "runs")
+    wanted = config(FAKE, search={"training.lr": [0.1, 0.001]})
+    result = run(wanted, seeds=[0, 1], place=place)
+    assert parts == [(False, False), (False, False), (True, True), (True, True)]
+    assert len(result.trials) == 2
+    best = max(result.trials, key=lambda trial: trial.val)
+    assert [r.values for r in result.runs] == [best.values] * 2
+    again = run(wanted, seeds=[0, 1, 2], place=place)  # one more seed: the choice stands
+    assert len(parts) == 5
+    assert again.runs[2].values == best.values
+
+
+def test_epoch_chosen_by_loss(tmp_path: Path) -> None:
+    place = Place(checkpoints=tmp_path)
+    wanted = config(FAKE, choose_by="loss", epochs=6, lr=0.05)
+    (record,) = run(wanted, place=place).runs
+    lines = (tmp_path / wanted.key / "seed0-split0" / "metrics.csv").read_text().splitlines()
+    column = lines[0].split(",").index("val_loss")
+    losses = [float(line.split(",")[column]) for line in lines[1:]]
+    assert record.epoch == losses.index(min(losses))
+
+
+def test_what_cannot_be_run(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="split 7 of 'KarateClub' does not exist; expected 0 to 2"):
+        run(config(CLUB), splits=[7], place=Place(results=tmp_path))
+    with pytest.raises(ArgumentError, match=r'engine="replicas" cannot train .*: it is no node task'):
+        run(config(FAKE, engine="replicas"), place=Place(results=tmp_path))
+    with pytest.raises(ArgumentError, match=r"more than max_parameters=10"):
+        run(config(CLUB).with_values({"model.max_parameters": 10}), place=Place(results=tmp_path))
+    assert not list(tmp_path.rglob("*.json"))
