@@ -15,6 +15,7 @@ from rfp.nn.encoder import training_seed
 from rfp.train import RunConfig
 from rfp.train.node_grid import train_nodes
 from rfp.train.replicas import Replica, ReplicaProgram
+from rfp.train.search import SearchSettings
 
 CPU = torch.device("cpu")
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
@@ -147,3 +148,25 @@ def test_what_does_not_fit_is_refused() -> None:
 def test_a_split_that_does_not_exist(club: LoadedTask) -> None:
     with pytest.raises(ArgumentError, match="split 3 of 'KarateClub' does not exist; expected 0 to 2"):
         train_nodes(config(), club, seed=0, splits=[3], device=CPU)
+
+
+def test_a_large_grid_is_sampled_and_what_cannot_be_built_is_said(club: LoadedTask) -> None:
+    search = {"model.hidden_channels": [4, 8, 64], "training.lr": [0.01, 0.1]}
+    lines: list[str] = []
+    limited = config(search=search, max_parameters=2000, training={"epochs": 1})
+    found = train_nodes(limited, club, seed=0, splits=[0], device=CPU, say=lines.append)
+    assert len(lines) == 1
+    assert "'model.hidden_channels': 64" in lines[0]
+    assert "more than max_parameters=2,000" in lines[0]
+    assert [t.values["model.hidden_channels"] for t in found.trials] == [4, 4, 8, 8]
+    one = train_nodes(
+        config(search=search, training={"epochs": 1}),
+        club,
+        seed=0,
+        splits=[0],
+        device=CPU,
+        settings=SearchSettings(trials=1),
+    )
+    assert len({t.values["model.hidden_channels"] for t in one.trials}) == 1
+    with pytest.raises(ArgumentError, match="no combination of the search could be trained"):
+        train_nodes(limited.with_values({"model.max_parameters": 1}), club, seed=0, splits=[0], device=CPU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ import torch
 from torch import Tensor
 
 from rfp.data.loaded import LoadedTask
+from rfp.errors import ArgumentError, NumericalError
 from rfp.train.config import RunConfig
 from rfp.train.replicas import Replica, ReplicaProgram
 from rfp.train.results import RunRecord, Trial
+from rfp.train.search import SearchSettings
 
 # Values that replicas of one program may differ in; every other searched key needs a program of its own.
 _IN_PROGRAM = ("training.lr", "training.weight_decay")
@@ -36,11 +39,14 @@ def train_nodes(
     seed: int,
     splits: Sequence[int],
     device: torch.device,
+    settings: SearchSettings | None = None,
+    say: Callable[[str], None] = lambda line: None,
     tick: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Searched:
     """Train every combination of ``config.search`` on every split, choose by validation, and test the chosen alone.
 
-    Learning rates and weight decays train together with the splits; each combination of other keys is one program.
+    Learning rates and weight decays train together with the splits; each combination of other keys is one program. A
+    combination that cannot be built (over the parameter budget) or that diverges is said and left out.
 
     Args:
         config: With or without ``search``.
@@ -48,38 +54,51 @@ def train_nodes(
         seed: Of weights, draws and dropout.
         splits: Which splits.
         device: Where to train.
+        settings: ``trials`` is the number of programs; if there are more combinations (and by default more than
+            :data:`~rfp.train.search.WHOLE_GRID_MAX`), as many are drawn.
+        say: Gets a line for each combination that is left out.
         tick: Told ``(what, epochs done, epochs in all)``.
     """
     for split in splits:
         loaded.rows("train", split)  # raises if there is no such split
     inner = {key: config.search.get(key, (_current(config, key),)) for key in _IN_PROGRAM}
     outer = {key: values for key, values in config.search.items() if key not in _IN_PROGRAM}
-    combinations = [dict(zip(outer, values, strict=True)) for values in itertools.product(*outer.values())]
+    combinations = _sampled([dict(zip(outer, v, strict=True)) for v in itertools.product(*outer.values())], settings)
     trials: list[Trial] = []
     encodings: dict[str, Tensor] = {}
+    refused: Exception | None = None
     best: tuple[float, tuple[float, float], dict[str, Any], list[ReplicaProgram]] | None = None
     for number, values in enumerate(combinations):
         what = f"{loaded.task.name} {config.name}".strip()
         what += f" {number + 1}/{len(combinations)}" if len(combinations) > 1 else ""
         replicas = [Replica(split, lr, decay) for lr, decay in itertools.product(*inner.values()) for split in splits]
-        programs = _fit(
-            config.with_values(values),
-            loaded,
-            replicas,
-            seed,
-            device,
-            partial(tick, what),
-            encodings,
-        )
+        try:
+            here = config.with_values(values)
+            programs = _fit(here, loaded, replicas, seed, device, partial(tick, what), encodings)
+        except (ArgumentError, NumericalError) as error:
+            if len(combinations) == 1:
+                raise
+            refused = error
+            say(f"search: {values} left out: {str(error).splitlines()[0]}")
+            continue
         for pair, val in _mean_validation(programs).items():
             found = {**values, **dict(zip(_IN_PROGRAM, pair, strict=True))}
             trials.append(Trial({key: found[key] for key in config.search}, val, len(splits)))
             if best is None or val > best[0]:
                 best = val, pair, found, programs
-    assert best is not None  # a product of no keys has one element
+    if best is None:
+        raise ArgumentError(f"no combination of the search could be trained; the last: {refused}")
     _, pair, found, programs = best
     chosen = {key: found[key] for key in config.search}
     return Searched(_records(programs, pair, seed, chosen), trials if config.search else [])
+
+
+def _sampled(combinations: list[dict[str, Any]], settings: SearchSettings | None) -> list[dict[str, Any]]:
+    """All combinations, or as many as are wanted: a random choice that a longer search contains."""
+    settings = settings or SearchSettings()
+    _, wanted = settings.resolve(len(combinations))
+    order = random.Random(settings.seed).sample(range(len(combinations)), len(combinations))
+    return [combinations[i] for i in sorted(order[:wanted])]
 
 
 def _current(config: RunConfig, key: str) -> Any:

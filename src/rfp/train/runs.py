@@ -82,8 +82,8 @@ def run(
         splits: All splits of the data by default.
         place: Where data, results and checkpoints are, and the device.
         resume: Take finished runs from the result file and unfinished ones from their checkpoint.
-        search_settings: How :func:`~rfp.train.search.search` goes about ``config.search``; node tasks on one graph try
-            all of it.
+        search_settings: How to go about ``config.search``. For node tasks on one graph ``trials`` counts the
+            combinations of keys other than lr and weight decay.
 
     Returns:
         The merged result.
@@ -120,7 +120,16 @@ def run(
         if together:
             # The grid is judged over all splits asked for, so all of them are trained again.
             these = wanted if config.search else missing
-            found = train_nodes(config, loaded, seed=seed, splits=these, device=device, tick=place.tick)
+            found = train_nodes(
+                config,
+                loaded,
+                seed=seed,
+                splits=these,
+                device=device,
+                settings=search_settings,
+                say=place.say,
+                tick=place.tick,
+            )
             result = _store(result.with_runs(found.runs, found.trials or None), place)
             continue
         for split in missing:
