@@ -28,6 +28,7 @@ class Family:
             each method gets the widest model that fits.
         training: Keys of the training config.
         search: Values to try, by dotted key.
+        rfp: Keys of every RFP encoding, over those of the row.
         num_splits: Of the data.
         num_seeds: For each cell of a table, unless :data:`SEEDS` says otherwise.
     """
@@ -35,12 +36,16 @@ class Family:
     model: Mapping[str, Any]
     training: Mapping[str, Any]
     search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    rfp: Mapping[str, Any] = field(default_factory=dict)
     num_splits: int = 1
     num_seeds: int = 1
 
 
 # Batch normalisation would tie the replicas that train together, so node tasks use none or layer normalisation.
 _NODE_MODEL = {"num_layers": 2, "hidden_channels": 64, "dropout": 0.5, "norm": "layer", "num_head_layers": 1}
+# The features have entries of size 1 beside orthonormal steps of size n^-1/2. As noise at every epoch they weigh more
+# than a few words: with columns of unit length validation on Texas rose from 86.1 to 87.6 %.
+_UNIT_START = {"unit_start": True}
 _NODE_TRAINING = {"epochs": 200, "patience": 50, "eval_draws": 8}
 _NODE_SEARCH = {"training.lr": (3e-3, 1e-2), "training.weight_decay": (5e-4, 5e-3)}
 
@@ -49,6 +54,7 @@ FAMILIES: dict[str, Family] = {
         {**_NODE_MODEL, "backbone": "mlp", "input_dropout": 0.5},
         _NODE_TRAINING,
         {**_NODE_SEARCH, "model.norm": ("none", "layer")},
+        _UNIT_START,
         num_splits=10,
     ),
     "wikipedia": Family(
@@ -58,7 +64,11 @@ FAMILIES: dict[str, Family] = {
         num_splits=10,
     ),
     "citations": Family(
-        {**_NODE_MODEL, "backbone": "gcn", "input_dropout": 0.5}, _NODE_TRAINING, _NODE_SEARCH, num_splits=10
+        {**_NODE_MODEL, "backbone": "gcn", "input_dropout": 0.5},
+        _NODE_TRAINING,
+        _NODE_SEARCH,
+        _UNIT_START,
+        num_splits=10,
     ),
     "arxiv": Family(
         {**_NODE_MODEL, "backbone": "gcn", "hidden_channels": 256, "num_layers": 2},

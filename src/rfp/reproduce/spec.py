@@ -172,7 +172,8 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         model |= layer.get("model", {})
         training |= layer.get("training", {})
         search |= layer.get("search", {})
-    model["encodings"] = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
+    encodings = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
+    model["encodings"] = [{**e, **family.rfp} if e["name"] == "rfp" else e for e in encodings]
     if "max_parameters" in model and "hidden_channels" not in model:
         model["hidden_channels"] = widest(model, DATASETS[column.dataset].task)
     target = column.data.get("target")
