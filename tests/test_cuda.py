@@ -5,7 +5,8 @@ import torch
 
 import rfp
 import rfp.nn
-from rfp.bench.graphs import molecule_like, power_law
+from rfp.bench.gate import gate
+from rfp.bench.graphs import molecule_like, power_law, random_batch
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend
 
@@ -43,19 +44,37 @@ def test_awkward_graphs(backend: str, normalization: str, operator: str) -> None
     )
 
 
-@pytest.mark.parametrize(("backend", "dtype"), [("sparse", torch.float64), ("fused", torch.float32)])
-def test_molecules(backend: str, dtype: torch.dtype) -> None:
-    # The sparse loop keeps float32 states: one (graph, step) in 8,000 has a dependent column whose rounding noise,
-    # under an ill-conditioned block before it, passes the tolerance. The fused kernel keeps its states on chip and
-    # does not.
-    operators = ["normalized_adjacency", "normalized_laplacian"]
-    settings = {"num_channels": 16, "num_steps": 16, "operators": operators, "dtype": dtype}
-    check_backend(backend, molecule_like(500), device="cuda", **settings)
+OPERATORS_OF_ZINC = ["normalized_adjacency", "normalized_laplacian"]
+
+
+def test_molecules_in_float64() -> None:
+    settings = {"num_channels": 16, "num_steps": 16, "operators": OPERATORS_OF_ZINC, "dtype": torch.float64}
+    check_backend("sparse", molecule_like(500), device="cuda", **settings)
+
+
+@pytest.mark.parametrize("num_channels", [16, 40])
+def test_molecules_in_the_fused_kernel(num_channels: int) -> None:
+    # Over 16 steps rounding grows, and in one of some thousands decides whether a column is dependent. So each state is
+    # held against the one before it, with a margin for the rounding of one product.
+    settings = {"num_channels": num_channels, "num_steps": 16, "operators": OPERATORS_OF_ZINC, "backend": "fused"}
+    errors = gate(molecule_like(500).to("cuda"), **settings)
+    assert errors.orthogonality < 1e-6
+
+
+@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
+def test_graphs_of_every_size_and_density(normalization: str) -> None:
+    graph = random_batch(600, 150, seed=7).to("cuda")  # the largest take the sparse path
+    gate(graph, num_channels=16, num_steps=5, operators=list(OPERATORS), normalization=normalization, backend="fused")
 
 
 @pytest.mark.parametrize("backend", ["sparse", "cuda_sparse"])
 def test_one_large_graph(backend: str) -> None:
     check_backend(backend, power_law(5000, 40_000), device="cuda", num_channels=32, num_steps=8)
+
+
+def test_wide_states_in_split_float32_are_orthonormal() -> None:
+    errors = gate(power_law(20_000, 150_000).to("cuda"), num_channels=64, num_steps=8, backend="cuda_sparse")
+    assert errors.orthogonality < 5e-6
 
 
 def test_auto_chooses_the_kernels() -> None:

@@ -165,14 +165,14 @@ class RFPModel(nn.Module):
     def _encoders(self) -> list[RandomFeaturePropagation]:
         return [encoder for encoder in self.drawn if isinstance(encoder, RandomFeaturePropagation)]
 
-    def forward(self, data: Any, *, graph: Graph | None = None, drawn: Sequence[Tensor] | None = None) -> Tensor:
+    def forward(self, data: Any, *, graph: Graph | None = None, drawn: Sequence[Tensor | None] | None = None) -> Tensor:
         """Predict for a ``Data`` or ``Batch``.
 
         Args:
             data: With ``x`` and ``edge_attr`` as the config says.
             graph: ``data``'s graph as :class:`rfp.Graph`, if it is kept between calls (full-batch training): its sorted
                 edges and keys are then computed once, and GCN layers become sparse products.
-            drawn: What :meth:`draw` returned, to use it again.
+            drawn: What :meth:`draw` returned, to use it again; ``None`` in the place of an encoding draws that one.
 
         Returns:
             ``[num_graphs, out_channels]`` or ``[n, out_channels]``.
@@ -185,8 +185,7 @@ class RFPModel(nn.Module):
         x = self._node_features(data)
         edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
         edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.embed.weight), graph.batch, matrix)
-        drawn = self._draw(graph, x) if drawn is None else drawn
-        h = self.act(self._embed(data, graph, x, drawn))
+        h = self.act(self._embed(data, graph, x, self._draw(graph, x, drawn)))
         h = self.backbone(h, edges)
         if self.config.task == "graph":
             h = pool_nodes(h, graph.offsets, self.config.readout)
@@ -198,11 +197,23 @@ class RFPModel(nn.Module):
 
     def draw(self, data: Any, *, graph: Graph | None = None) -> list[Tensor]:
         """One draw of every random encoding, ``[B, n, C]`` each; in evaluation it is the same at every call."""
-        return self._draw(read_graph(data) if graph is None else graph, self._node_features(data))
+        return self._draw(read_graph(data) if graph is None else graph, self._node_features(data), None)
 
-    def _draw(self, graph: Graph, x: Tensor | None) -> list[Tensor]:
-        x = x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.embed.weight.dtype)
-        return [encoder(graph, x=x) for encoder in self.drawn]
+    @torch.no_grad()
+    def draw_predefined(self, graph: Graph) -> list[Tensor | None]:
+        """A draw of the encodings whose operators are all predefined; ``None`` in the place of the others.
+
+        Those change with their parameters; these may be drawn beforehand and, in evaluation, once and for all.
+        """
+        return [None if encoder.learned else encoder(graph) for encoder in self._encoders()]
+
+    def _draw(self, graph: Graph, x: Tensor | None, given: Sequence[Tensor | None] | None) -> list[Tensor]:
+        x = self._learned_features(graph, x)
+        given = [None] * len(self.drawn) if given is None else given
+        return [encoder(graph, x=x) if one is None else one for encoder, one in zip(self.drawn, given, strict=True)]
+
+    def _learned_features(self, graph: Graph, x: Tensor | None) -> Tensor:
+        return x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.embed.weight.dtype)
 
     @contextmanager
     def evaluation_draw(self, number: int) -> Iterator[None]:

@@ -74,7 +74,6 @@ class ReplicaProgram:
         for name, value in fixed_encodings(model, self.graph, self.data.x, encodings).items():
             self.data[name] = value
         self.model = model.replicate(len(self.replicas)).to(device)
-        self.learned = any(encoder.learned for encoder in model.drawn)
         lr = torch.tensor([r.lr for r in self.replicas], device=device)
         decay = torch.tensor([r.weight_decay for r in self.replicas], device=device)
         self.optimizer = ReplicaAdam(self.model.parameters(), lr, decay, decoupled=self.training.optimizer == "adamw")
@@ -93,7 +92,7 @@ class ReplicaProgram:
         finite = torch.ones(shape, dtype=torch.bool, device=self.device)
         ended = torch.full(shape, epochs, device=self.device)
         with _tensor_float_32(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            fixed_draw = None if self.learned else self._draw(training=False)
+            fixed_draw = self._draw(training=False)
             for epoch in range(epochs):
                 torch.manual_seed(training_seed(self.seed, epoch))
                 finite &= self._step(epoch).isfinite()
@@ -135,7 +134,7 @@ class ReplicaProgram:
     def _step(self, epoch: int) -> Tensor:
         """One update of all replicas; returns the loss of each, ``[R]``."""
         self.model.train()
-        drawn = None if self.learned else self._draw(training=True)
+        drawn = self._draw(training=True)
         logits = self.model(self.data, graph=self.graph, drawn=drawn)
         loss = self._loss(logits, "train")
         self.optimizer.zero_grad()
@@ -162,7 +161,7 @@ class ReplicaProgram:
         return (each.view(num_replicas, n) * mask).sum(1) / mask.sum(1)
 
     @torch.no_grad()
-    def _validate(self, drawn: list[Tensor] | None) -> tuple[Tensor, Tensor]:
+    def _validate(self, drawn: list[Tensor | None]) -> tuple[Tensor, Tensor]:
         self.model.eval()
         logits = self.model(self.data, graph=self.graph, drawn=drawn)
         return self._accuracy(logits, "val"), self._loss(logits, "val")
@@ -183,10 +182,10 @@ class ReplicaProgram:
                     total = total + self.model(self.data, graph=self.graph).softmax(-1)
         return self._accuracy(total, part).tolist()
 
-    @torch.no_grad()
-    def _draw(self, training: bool) -> list[Tensor]:
+    def _draw(self, training: bool) -> list[Tensor | None]:
+        """The encodings without a learned operator: they need no gradient, and in evaluation they stay the same."""
         self.model.train(training)
-        return self.model.draw(self.data, graph=self.graph)
+        return self.model.draw_predefined(self.graph)
 
 
 def unfit(loaded: LoadedTask) -> str:
