@@ -10,7 +10,7 @@ import rfp
 ROOT = Path(rfp.__file__).parent
 # The first part of a module's name after `rfp.` -> its layer.
 LAYERS = {
-    **dict.fromkeys(["_version", "errors", "environment", "hashing", "csr"], 0),
+    **dict.fromkeys(["_version", "errors", "environment", "hashing", "csr", "precision"], 0),
     "graph": 1,
     **dict.fromkeys(["features", "operators", "normalization"], 2),
     **dict.fromkeys(["settings", "backends"], 3),

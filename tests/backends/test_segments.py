@@ -40,3 +40,19 @@ def test_many_chunks() -> None:
     gram = Segments(ptr, 16).gram(a)
     assert gram.shape == (3000, 1, 16, 16)
     assert (gram == 20).all()
+
+
+def test_products_are_exact_where_tf32_is_allowed() -> None:
+    import rfp
+    from rfp.bench.graphs import power_law
+    from rfp.precision import matmul_precision
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    graph = power_law(3000, 12_000).to(device)
+    with matmul_precision("high"):
+        t = rfp.encode(graph, num_channels=32, num_steps=3, num_trajectories=2, backend="sparse")
+        assert torch.get_float32_matmul_precision() == "high"
+    q = t.states[:, :, -1].double()
+    torch.testing.assert_close(
+        q.mT @ q, torch.eye(32, dtype=torch.float64, device=device).expand(2, -1, -1), atol=1e-5, rtol=0
+    )

@@ -170,3 +170,21 @@ def test_a_large_grid_is_sampled_and_what_cannot_be_built_is_said(club: LoadedTa
     assert len({t.values["model.hidden_channels"] for t in one.trials}) == 1
     with pytest.raises(ArgumentError, match="no combination of the search could be trained"):
         train_nodes(limited.with_values({"model.max_parameters": 1}), club, seed=0, splits=[0], device=CPU)
+
+
+def test_what_does_not_fit_in_memory_is_trained_in_parts(club: LoadedTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = {"training.lr": [0.05, 0.01]}
+    whole = train_nodes(config(search=search), club, seed=0, splits=[0, 1, 2], device=CPU)
+    fit, sizes = ReplicaProgram.fit, []
+
+    def limited(self: ReplicaProgram, *args: Any) -> None:
+        sizes.append(len(self.replicas))
+        if len(self.replicas) > 2:
+            raise torch.OutOfMemoryError
+        fit(self, *args)
+
+    monkeypatch.setattr(ReplicaProgram, "fit", limited)
+    parts = train_nodes(config(search=search), club, seed=0, splits=[0, 1, 2], device=CPU)
+    assert sizes == [6, 3, 2, 2, 2]
+    assert [t.val for t in parts.trials] == pytest.approx([t.val for t in whole.trials])
+    assert [r.metrics["test"] for r in parts.runs] == pytest.approx([r.metrics["test"] for r in whole.runs])

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from rfp.precision import matmul_precision
+
 # Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs: a CPU's
 # chunk stays in cache, a GPU's is large enough to fill it.
 _ROWS = 1 << 14
 _CHUNK_WORDS = {"cpu": 1 << 21, "cuda": 1 << 26}
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Float32 products in float32, also where the user allows TF32 for the network around: its ten bits would leave
-    columns orthonormal to 1e-3 only."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 @dataclass(frozen=True)
@@ -106,7 +94,8 @@ class Segments:
         """
         # Triangular solves return column-major factors, with which a batched product took 40 times as long on a CPU.
         weight = weight.to(a.dtype).contiguous()
-        with full_precision():
+        # Also where the user allows TF32 for the network around: it would leave columns orthonormal to 1e-3 only.
+        with matmul_precision("highest"):
             return self._apply(a, weight, upper)
 
     def _apply(self, a: Tensor, weight: Tensor, upper: bool) -> Tensor:

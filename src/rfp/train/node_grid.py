@@ -74,7 +74,8 @@ def train_nodes(
         replicas = [Replica(split, lr, decay) for lr, decay in itertools.product(*inner.values()) for split in splits]
         try:
             here = config.with_values(values)
-            programs = _fit(here, loaded, replicas, seed, device, partial(tick, what), encodings)
+            build = partial(ReplicaProgram, here, loaded, seed=seed, device=device, encodings=encodings)
+            programs = _fit(build, replicas, partial(tick, what))
         except (ArgumentError, NumericalError) as error:
             if len(combinations) == 1:
                 raise
@@ -106,23 +107,14 @@ def _current(config: RunConfig, key: str) -> Any:
 
 
 def _fit(
-    config: RunConfig,
-    loaded: LoadedTask,
-    replicas: Sequence[Replica],
-    seed: int,
-    device: torch.device,
-    tick: Callable[[int, int], None],
-    encodings: dict[str, Tensor],
+    build: Callable[[Sequence[Replica]], ReplicaProgram], replicas: Sequence[Replica], tick: Callable[[int, int], None]
 ) -> list[ReplicaProgram]:
     """All replicas in one program, or in as few as fit into the device's memory."""
     size = len(replicas)
     while True:
         chunks = [replicas[start : start + size] for start in range(0, len(replicas), size)]
         try:
-            return [
-                _fit_chunk(config, loaded, chunk, seed, device, tick, encodings, i, len(chunks))
-                for i, chunk in enumerate(chunks)
-            ]
+            return [_fitted(build(chunk), tick, i, len(chunks)) for i, chunk in enumerate(chunks)]
         except torch.OutOfMemoryError:
             if size == 1:
                 raise
@@ -130,19 +122,8 @@ def _fit(
         torch.cuda.empty_cache()  # outside the handler, which keeps the frames (and their tensors) alive
 
 
-def _fit_chunk(
-    config: RunConfig,
-    loaded: LoadedTask,
-    replicas: Sequence[Replica],
-    seed: int,
-    device: torch.device,
-    tick: Callable[[int, int], None],
-    encodings: dict[str, Tensor],
-    number: int,
-    chunks: int,
-) -> ReplicaProgram:
-    epochs = config.training.epochs
-    program = ReplicaProgram(config, loaded, replicas, seed=seed, device=device, encodings=encodings)
+def _fitted(program: ReplicaProgram, tick: Callable[[int, int], None], number: int, chunks: int) -> ReplicaProgram:
+    epochs = program.training.epochs
     program.fit(lambda epoch: tick(number * epochs + epoch + 1, chunks * epochs))
     return program
 

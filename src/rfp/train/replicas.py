@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +15,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
+from rfp.precision import matmul_precision
 from rfp.train.config import RunConfig
 from rfp.train.course import scheduled_factor
 from rfp.train.encodings import fixed_encodings
@@ -23,6 +23,8 @@ from rfp.train.optimizer import ReplicaAdam
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.
 _LOOK_EVERY = 20
+# TF32 in the network on a GPU; the encodings keep their precision whatever this says.
+_PRECISION = "high"
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class ReplicaProgram:
         best_epoch = torch.zeros(shape, dtype=torch.long, device=self.device)
         finite = torch.ones(shape, dtype=torch.bool, device=self.device)
         ended = torch.full(shape, epochs, device=self.device)
-        with _tensor_float_32(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+        with matmul_precision(_PRECISION), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             fixed_draw = self._draw(training=False)
             for epoch in range(epochs):
                 torch.manual_seed(training_seed(self.seed, epoch))
@@ -175,7 +177,7 @@ class ReplicaProgram:
     def scores(self, part: str) -> list[float]:
         """Accuracy of every replica's best weights on a part, from predictions averaged over ``eval_draws`` draws."""
         self.model.eval()
-        with _tensor_float_32():
+        with matmul_precision(_PRECISION):
             total = torch.zeros((), device=self.device)
             for number in range(self.training.eval_draws):
                 with self.model.evaluation_draw(number):
@@ -195,14 +197,3 @@ def unfit(loaded: LoadedTask) -> str:
     if loaded.task.kind != "classification":
         return "it is no classification"
     return "" if loaded.graphs.num_graphs == 1 else "it has several graphs"
-
-
-@contextmanager
-def _tensor_float_32() -> Iterator[None]:
-    """TF32 products in the network on a GPU. The encodings keep their precision whatever this says."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
