@@ -23,9 +23,9 @@ from typing import Any
 import networkx as nx
 import scipy.sparse as sp
 
-from rfp.environment import environment, slug
 from rfp.bench.graphs import ARXIV_EDGES, ARXIV_NODES, power_law
 from rfp.bench.measure import measure
+from rfp.environment import environment, slug
 from rfp.graph import Graph
 from rfp.theory import SampleEstimate, count_cycles4, count_triangles, exact_count, exact_work
 

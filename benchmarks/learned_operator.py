@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from rfp.environment import environment, slug
 from rfp.bench.measure import measure
+from rfp.environment import environment, slug
 from rfp.graph import Graph
 from rfp.nn import LearnedOperator, RandomFeaturePropagation
 

@@ -19,30 +19,53 @@ BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
 
 def seconds(value: float) -> str:
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    if value >= 1:
+        return f"{value:.3g} s"
+    return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} µs"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
+
+
+def result_files() -> list[Path]:
+    """Files that `rfp bench` has written, those of CPUs first."""
+    found = []
+    for path in sorted(RESULTS.glob("*.csv")):
+        with path.open(newline="") as file:
+            facts = next(csv.DictReader(file), {})
+        if "case" in facts and "copy_gb_per_s" in facts:
+            found.append((facts["device"].startswith("NVIDIA"), path))
+    return [path for _, path in sorted(found)]
 
 
 def table() -> str:
     """Markdown for every machine and case."""
     lines = []
-    for path in sorted(RESULTS.glob("*.csv")):
+    for path in result_files():
         with path.open(newline="") as file:
             facts = next(csv.DictReader(file))
-        if "case" not in facts:
-            continue
         rows = read(path)
-        lines += ["", f"{facts['device']}, {facts['threads']} threads, torch {facts['torch']}:", ""]
-        lines += ["| case | method | median | against ours |", "|---|---|---|---|"]
+        copies = any(row.times_copy for row in rows)
+        threads = "" if copies else f"{facts['threads']} threads, "
+        lines += ["", f"{facts['device']}, {threads}torch {facts['torch']}, copy {facts['copy_gb_per_s']} GB/s:", ""]
+        lines += ["| case | method | median | against ours |" + (" against a copy of its bytes |" if copies else "")]
+        lines += ["|---|---|---|---|" + ("---|" if copies else "")]
         for row in rows:
             if row.seconds is None or row.case not in CASES:
                 continue
-            ours = "" if row.ratio is None else "1×" if row.ratio == 1 else f"{row.ratio:.1f}×"
-            lines.append(f"| {row.case} | {row.name} | {seconds(row.seconds)} | {ours} |")
+            ours = "" if row.ratio is None else "1×" if row.ratio == 1 else times(row.ratio)
+            line = f"| {row.case} | {row.name} | {seconds(row.seconds)} | {ours} |"
+            lines.append(line + (f" {times(row.times_copy)} |" if row.times_copy else " |" if copies else ""))
         fitted = slope(rows)
         if fitted is not None:
             lines += ["", f"Log-log slope of time against edges: {fitted:.2f}."]
         peaks = [row for row in rows if row.peak_over_result]
         lines += [f"Peak memory of `{r.case}`: {r.peak_over_result:.2f}× the result and the graph." for r in peaks]
+        for row in rows:
+            if row.case == "huge" and row.peak_mib:
+                held = row.peak_mib / 1024
+                lines.append(f"Peak memory of `huge`: {held:.1f} GiB above the matrix and the features.")
     return "\n".join(lines).strip()
 
 
@@ -76,7 +99,7 @@ def main() -> int:
     readme.write_text(fresh)
     from rfp.viz.benchmark import plot
 
-    plot(RESULTS / "neoverse-n1-2-cores.csv", ROOT / "docs" / "images" / "benchmark.png")
+    plot(result_files(), ROOT / "docs" / "images" / "benchmark.png")
     return 0
 
 

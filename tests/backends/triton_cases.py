@@ -105,6 +105,7 @@ def sparse_cases() -> dict[str, Case]:
         "two panels": Case(hub(), channels=20, steps=1),
         "l2": Case(hub(), normalization="l2", channels=3),
         "none": Case(hub(), ("adjacency",), normalization="none", channels=3),
+        "nearly orthogonal": Case(_one(nx.random_regular_graph(8, 200, seed=0)), channels=34, steps=3),
         "rank two": Case(_one(nx.star_graph(69)), ("adjacency",), channels=4),
         "fewer nodes than channels": Case(_one(nx.path_graph(3)), channels=7),
         "no edges": Case(Graph(torch.zeros(2, 0, dtype=torch.long), 4), ("adjacency",), channels=2),

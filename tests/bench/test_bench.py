@@ -10,8 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 import rfp
-from rfp.bench import cases, graphs, measure, peers, runner
-from rfp.bench.cases import Case, Contender
+from rfp.bench import gate, graphs, measure, peers, runner
+from rfp.bench.contender import Case, Contender
 from rfp.cli.main import app
 from rfp.errors import ArgumentError
 from rfp.graph import as_graph
@@ -42,35 +42,99 @@ def test_molecule_like_sizes() -> None:
 
 def test_peers_compute_subspace_iteration() -> None:
     """Each peer's last step spans what ours does: the dominant eigenspace."""
+    torch.manual_seed(0)  # peers draw from the global generator, as one writes it first
     graph = as_graph(nx.Graph(nx.karate_club_graph().edges))
     eigenvectors = torch.linalg.eigh(rfp.operators.from_name(HAT[0], graph).to_dense())
     top = eigenvectors.eigenvectors[:, eigenvectors.eigenvalues.abs().argsort(descending=True)[:2]]
-    ours = rfp.encode(graph, num_channels=2, num_steps=60).last()[0]
+    ours = rfp.encode(graph, num_channels=2, num_steps=200).last()[0]
     batch = as_graph([graph, graph])
     results = [
         ours,
-        peers.plain_loop(graph, HAT, 2, 60)[:, -2:],
-        peers.loop_over_graphs([graph], HAT, 2, 60)[0][:, -2:],
-        peers.padded_batches(batch, HAT, 2, 60)[0][1, :, -2:],
+        peers.plain_loop(graph, HAT, 2, 200)[:, -2:],
+        peers.loop_over_graphs([graph], HAT, 2, 200)[0][:, -2:],
+        peers.padded_batches(batch, HAT, 2, 200)[0][1, :, -2:],
     ]
     for basis in results:
         torch.testing.assert_close(basis @ basis.T, top @ top.T, atol=1e-4, rtol=0)
 
 
-def test_gate_stops_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = graphs.molecule_like(5)
-    cases.gate(graph, num_channels=4, num_steps=3)
+@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
+@pytest.mark.parametrize("trajectories", [1, 2])
+def test_gate_passes_what_is_right(normalization: str, trajectories: int) -> None:
+    graph = graphs.random_batch(40, 30, seed=0)
+    options = {"operators": ["normalized_adjacency", "adjacency"], "num_trajectories": trajectories}
+    errors = gate.gate(graph, num_channels=6, num_steps=4, normalization=normalization, **options)
+    assert errors.acceptable
+    assert (errors.orthogonality > 0) == (normalization == "qr")
+
+
+def _spoil_features(states: torch.Tensor) -> None:
+    states[..., 0, :] += 0.01
+
+
+def _spoil_length(states: torch.Tensor) -> None:
+    states[..., -1, :] *= 1.01
+
+
+def _spoil_sign(states: torch.Tensor) -> None:
+    states[..., -1, :] *= -1
+
+
+def _spoil_subspace(states: torch.Tensor) -> None:
+    states[..., -1, :] = states[..., -1, :].roll(1, dims=0)
+
+
+def _zero_a_column(states: torch.Tensor) -> None:
+    states[..., -1, 2] = 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_spoil_features, "the features differ by 0.01"),
+        (_spoil_length, "differs from the definition"),
+        (_spoil_sign, "wrong columns"),
+        (_spoil_subspace, "differs from the definition"),
+        (_zero_a_column, "wrong columns"),
+    ],
+)
+def test_gate_stops_a_wrong_result(monkeypatch: pytest.MonkeyPatch, spoil, message: str) -> None:
     right = rfp.encode
 
-    def wrong(graph, backend="auto", **settings):
-        trajectory = right(graph, backend=backend, **settings)
-        if backend == "auto":
-            trajectory.storage[..., -1, :] += 0.01
+    def wrong(graph, **settings):
+        trajectory = right(graph, **settings)
+        spoil(trajectory.storage)
         return trajectory
 
-    monkeypatch.setattr("rfp.bench.cases.rfp.encode", wrong)
-    with pytest.raises(cases.GateError, match=r"differs from the reference by 0\.01"):
-        cases.gate(graph, num_channels=4, num_steps=3)
+    monkeypatch.setattr("rfp.bench.gate.rfp.encode", wrong)
+    with pytest.raises(gate.GateError, match=message):
+        gate.gate(graphs.molecule_like(5), num_channels=4, num_steps=3)
+
+
+def test_matchings_are_symmetric_normalised_and_skewed() -> None:
+    csr = graphs.matchings(2000, 14_000)
+    matrix = csr.to_scipy().toarray()
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-7)
+    assert np.linalg.eigvalsh(matrix.astype(float))[-1] == pytest.approx(1.0, abs=1e-5)  # that of D^-1/2 (A + I) D^-1/2
+    assert (csr.nnz - 2000) / 2 == pytest.approx(14_000, rel=0.01)
+    degrees = np.sort(np.diff(csr.crow.numpy()))
+    assert degrees[-1] > 4 * np.median(degrees)
+
+
+def test_first_graphs_are_those_of_the_batch() -> None:
+    batch = graphs.random_batch(10, 12, seed=3)
+    first = graphs.first_graphs(batch, 4)
+    assert torch.equal(first.sizes, batch.sizes[:4])
+    assert torch.equal(first.edge_index, batch.edge_index[:, : first.num_edges])
+
+
+def test_zinc_from_a_prepared_file(tmp_path: Path) -> None:
+    edges = torch.tensor([[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]])
+    stored = {"edge_index": edges.to(torch.int8), "num_nodes": torch.tensor([2, 3]), "num_edges": torch.tensor([2, 4])}
+    torch.save(stored, tmp_path / "zinc12k.pt")
+    graph = graphs.zinc(tmp_path)
+    assert graph.num_graphs == 2
+    assert graph.edge_index.tolist() == [[0, 1, 2, 3, 3, 4], [1, 0, 3, 2, 4, 3]]
 
 
 def test_measure_counts_calls_and_memory() -> None:
@@ -93,8 +157,9 @@ def test_slope_of_a_known_law() -> None:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(device: str, data_root: Path | None):
-        yield Contender("ours", lambda: sum(range(1000)), repeats=2, result_bytes=10)
+        yield Contender("ours", lambda: sum(range(1000)), repeats=2, result_bytes=10, moved_bytes=2e6)
         yield Contender("peer", lambda: sum(range(100_000)), repeats=2)
+        yield Contender("a tenth", lambda: sum(range(100_000)), repeats=2, share=0.1)
         yield Contender("absent", None, skip="not installed")
 
     monkeypatch.setattr("rfp.bench.runner.CASES", {"tiny": Case("tiny", "a tiny case", build)})
@@ -110,14 +175,18 @@ def test_command_writes_a_result_file(tmp_path: Path) -> None:
     path = next(tmp_path.glob("*.csv"))
     with path.open(newline="") as file:
         lines = list(csv.DictReader(file))
-    assert [line["name"] for line in lines] == ["ours", "peer", "absent"]
-    assert lines[2]["skipped"] == "not installed"
-    assert lines[2]["seconds"] == ""
+    assert [line["name"] for line in lines] == ["ours", "peer", "a tenth", "absent"]
+    assert lines[3]["skipped"] == "not installed"
+    assert lines[3]["seconds"] == ""
+    assert float(lines[2]["seconds"]) == pytest.approx(10 * float(lines[1]["seconds"]), rel=0.5)
+    # Two megabytes at the gigabyte a second that the copy is said to make.
+    assert float(lines[0]["times_copy"]) == pytest.approx(float(lines[0]["seconds"]) / 2e-3, rel=0.02, abs=1e-3)
+    assert lines[1]["times_copy"] == ""
     assert float(lines[1]["ratio"]) == pytest.approx(float(lines[1]["seconds"]) / float(lines[0]["seconds"]), rel=0.5)
     assert float(lines[0]["peak_over_result"]) == 2.5
     assert lines[0]["torch"] == torch.__version__
     assert (tmp_path / "p.png").stat().st_size > 1000
-    assert [row.name for row in runner.read(path)] == ["ours", "peer", "absent"]
+    assert [row.name for row in runner.read(path)] == ["ours", "peer", "a tenth", "absent"]
 
 
 @pytest.mark.usefixtures("tiny")
@@ -126,14 +195,59 @@ def test_rows_of_other_cases_stay(tmp_path: Path) -> None:
     other = [runner.Row("older", "x", 1.0, 1.0, 1.0, 1, 1.0, 0.0, None, 0, "")]
     runner.write(other, facts, tmp_path, "cpu")
     path = runner.write(rows, facts, tmp_path, "cpu")
-    assert [row.case for row in runner.read(path)] == ["older", "tiny", "tiny", "tiny"]
+    assert [row.case for row in runner.read(path)] == ["older", "tiny", "tiny", "tiny", "tiny"]
+
+
+def test_cases_that_need_a_gpu_are_skipped_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(device: str, data_root: Path | None):
+        raise AssertionError("must not be built")
+        yield
+
+    monkeypatch.setattr("rfp.bench.runner.CASES", {"vast": Case("vast", "a vast case", build, needs_gpu=True)})
+    monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
+    rows, _ = runner.run(["vast"], "cpu", None, say=lambda line: None)
+    assert [(row.case, row.skipped) for row in rows] == [("vast", "needs a GPU")]
+
+
+def test_a_case_that_fails_its_gate_stops_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def build(device: str, data_root: Path | None):
+        raise gate.GateError("the features differ by 0.5")
+        yield
+
+    broken = {"broken": Case("broken", "a broken case", build)}
+    monkeypatch.setattr("rfp.bench.runner.CASES", broken)
+    monkeypatch.setattr("rfp.bench.cases.CASES", broken)
+    monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
+    done = CliRunner().invoke(app, ["bench", "broken", "-o", str(tmp_path)])
+    assert done.exit_code == 1
+    (row,) = runner.read(next(tmp_path.glob("*.csv")))
+    assert (row.name, row.seconds, row.skipped) == ("stopped", None, "GateError: the features differ by 0.5")
+
+
+def test_plots_of_several_machines(tmp_path: Path) -> None:
+    from rfp.viz.benchmark import plot
+
+    files = []
+    for number in range(2):
+        scaling = [
+            runner.Row("scaling", f"10^{e}", 10.0 ** (e - 6 - number), None, None, 1, None, None, None, 10**e, "")
+            for e in (5, 6, 7)
+        ]
+        bars = [
+            runner.Row("large", name, t, t, t, 1, t, None, None, 0, "") for name, t in (("rfp", 1.0), ("peer", 3.0))
+        ]
+        folder = tmp_path / str(number)
+        files.append(runner.write([*bars, *scaling], {"device": f"machine {number}"}, folder, "cpu"))
+    picture = plot(files, tmp_path / "both.png")
+    assert picture.stat().st_size > 10_000
+    assert [runner.machine(path) for path in files] == ["machine 0", "machine 1"]
 
 
 def test_unknown_case_and_missing_device_are_refused() -> None:
     runner_ = CliRunner()
-    unknown = runner_.invoke(app, ["bench", "huge"])
+    unknown = runner_.invoke(app, ["bench", "vast"])
     assert unknown.exit_code == 1
-    assert "'large', 'small', 'scaling', got 'huge'" in str(unknown.exception)
+    assert "'large', 'small', 'batch', 'scaling', 'large10', 'huge', got 'vast'" in str(unknown.exception)
     if not torch.cuda.is_available():
         absent = runner_.invoke(app, ["bench", "large", "--device", "cuda"])
         assert "cuda is not available" in str(absent.exception)

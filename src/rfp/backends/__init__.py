@@ -22,10 +22,14 @@ from rfp.operators import MatrixOperator
 
 BACKENDS = ("reference", "sparse", "compiled", "fused", "cuda_sparse")
 
-# The largest graph whose states the compiled backend keeps in cache, and its widest k (benchmarks/).
+# The largest graph whose states the compiled backend keeps in cache, and its widest k. Beside plain loops over small
+# graphs it is 43 to 85 times as fast (benchmarks/results/neoverse-n1-2-cores.csv, case small).
 COMPILED_MAX_NODES = 512
 COMPILED_MAX_CHANNELS = 128
-# The same for the fused backend on a GPU; larger graphs of a batch take the sparse path beside it.
+# The largest graph and the widest k that the registers of the fused kernel hold; larger graphs of a batch take the
+# sparse path beside it. On ZINC's graphs it is two hundred times as fast as that path, on one graph of arXiv's size the
+# kernels for one large graph are almost four times as fast (benchmarks/results/gpu-nvidia-h200.csv): so a GPU takes a
+# kernel wherever one of them can run.
 FUSED_MAX_NODES = 128
 FUSED_MAX_CHANNELS = 64
 

@@ -19,6 +19,7 @@ from rfp.backends.orthonormal import Orthonormalizer
 from rfp.backends.problem import Problem
 from rfp.backends.row_plan import row_plan
 from rfp.backends.triton_large import (
+    REPORTED_WORDS,
     STATUS_WORDS,
     apply_kernel,
     factor_kernel,
@@ -32,12 +33,12 @@ from rfp.operators import MatrixOperator, Operator
 
 # Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
 # another. Entries of each row that it asks for at a time.
-_PRODUCT_TILE = 256
-_UNROLL = 4
-# For each width of the states: rows that the other kernels take at a time, and programs of the Gram kernel on each
+_PRODUCT_TILE = {16: 128, 32: 128, 64: 128}
+_UNROLL = {16: 8, 32: 8, 64: 8}
+# For each width of the states: rows that the other kernels take at a time, and programs of theirs on each
 # multiprocessor.
 _ROWS = {16: 128, 32: 64, 64: 64}
-_GRAM_PROGRAMS = {16: 8, 32: 4, 64: 2}
+_PROGRAMS = {16: 8, 32: 4, 64: 2}
 
 
 def run(
@@ -110,7 +111,7 @@ class Stages:
         processors = 1
         if problem.features.is_cuda:
             processors = torch.cuda.get_device_properties(self.device).multi_processor_count
-        self.programs = min(processors * _GRAM_PROGRAMS[self.width], self.blocks)
+        self.programs = min(processors * _PROGRAMS[self.width], self.blocks)
         matrix = torch.zeros(self.num_trajectories, self.width, self.width, dtype=torch.float64, device=self.device)
         self.grams = matrix[:, None].repeat(1, self.programs, 1, 1)
         self.gram, self.weight = matrix, torch.empty_like(matrix)
@@ -135,7 +136,7 @@ class Stages:
     def trusted(self, tally: Tally) -> bool:
         """Whether the steps since the last call are sound, if so counted in ``tally``; waits for the device."""
         status = self.status.tolist()
-        self.status.zero_()
+        self.status[:, :REPORTED_WORDS].zero_()
         if any(words[2] for words in status):
             raise NumericalError(
                 "states are not finite in torch.float32; normalise more often (a smaller normalize_every) or use an "
@@ -158,7 +159,7 @@ class Stages:
     def _sums(
         self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
     ) -> None:
-        rows = _PRODUCT_TILE // self.width
+        rows = _PRODUCT_TILE[self.width] // self.width
         product_kernel[(-(-len(row) // rows), self.num_trajectories)](
             source,
             target,
@@ -178,7 +179,7 @@ class Stages:
             self.k,
             K=self.width,
             ROWS=rows,
-            UNROLL=_UNROLL,
+            UNROLL=_UNROLL[self.width],
             UNIT=unit,
             num_warps=1,
         )
@@ -186,9 +187,11 @@ class Stages:
     def normalize(self, source: Tensor, target: Tensor) -> None:
         """``target = N(source)``."""
         b = self.num_trajectories
+        l2 = self.normalization == "l2"
         gram_kernel[(self.programs, b)](
             source,
             self.grams,
+            self.status,
             self.num_rows,
             self.blocks,
             source.stride(0),
@@ -197,19 +200,21 @@ class Stages:
             self.grams.stride(0),
             K=self.width,
             ROWS=self.rows,
+            L2=l2,
             num_warps=4,
         )
         parts = (self.programs, self.grams.stride(0))
         sum_kernel[(self.width * self.width // 64, b)](
             self.grams, self.gram, *parts, K=self.width, WORDS=64, num_warps=2
         )
-        l2 = self.normalization == "l2"
         factor_kernel[(b,)](self.gram, self.weight, self.status, self.k, K=self.width, L2=l2, num_warps=4)
-        apply_kernel[(self.blocks, b)](
+        apply_kernel[(self.programs, b)](
             source,
             target,
             self.weight,
+            self.status,
             self.num_rows,
+            self.blocks,
             source.stride(0),
             source.stride(1),
             target.stride(0),
@@ -217,6 +222,7 @@ class Stages:
             self.k,
             K=self.width,
             ROWS=self.rows,
+            L2=l2,
             num_warps=4,
         )
         self.factorized += b

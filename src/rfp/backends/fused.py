@@ -4,14 +4,15 @@ The states stay in registers and only the result is written. One program is one 
 nodes have their own compiled variant of the kernel, and a launch passes over the graphs of the other sizes, so nothing
 is sorted, padded in memory or counted on the host. Larger graphs of the same batch take the sparse path.
 
-Orthonormalisation is one pass of Cholesky QR on the float64 tensor cores, with a second one where it is needed
-(:mod:`rfp.backends.triton_factor`).
+Orthonormalisation is one pass of Cholesky QR on the float64 tensor cores (:mod:`rfp.backends.triton_columns`, and
+:mod:`rfp.backends.triton_factor` for more than 16 channels or 64 nodes), and Gram-Schmidt where that is not accurate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -25,9 +26,8 @@ from rfp.backends.tally import count_later
 from rfp.backends.triton_hash import DISTRIBUTION_CODES
 from rfp.backends.triton_small import NORMALIZATION_CODES, small_graphs_kernel
 from rfp.errors import ArgumentError
-from rfp.features import stream_keys
 from rfp.graph import Graph
-from rfp.hashing import GOLDEN, mix
+from rfp.hashing import mix, signed
 from rfp.normalization import Tally
 from rfp.operators import MatrixOperator
 
@@ -35,10 +35,10 @@ from rfp.operators import MatrixOperator
 _WIDTHS = (32, 64, 128)
 # Below so many problems the chip is not full and time is latency: one launch of the widest variant beats one of each.
 _SINGLE_LAUNCH_BELOW = 1024
-# Entries of a row held in registers: those of an atom with three bonds.
+# Entries of a row held in registers beside the diagonal: those of an atom with four bonds.
 _SLOTS = 4
-# Registers of a thread for the narrowest graphs.
-_REGISTERS = 168
+# Registers of a thread for each width, where there are many graphs: fewer make room for more warps, until they spill.
+_REGISTERS = {32: 128, 64: 168}
 
 
 def run(
@@ -52,16 +52,17 @@ def run(
     b, n, k = problem.features.shape
     steps = problem.num_steps
     features = problem.features.transpose(0, 1).contiguous()
-    out = torch.empty(n, b, len(operators), steps + 1, k, dtype=storage_dtype, device=features.device)
+    dtype = _kernel_dtype(cast(str, problem.normalization), storage_dtype)
+    out = torch.empty(n, b, len(operators), steps + 1, k, dtype=dtype, device=features.device)
     _, largest = problem.size_range
-    trajectories = _Trajectories(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
+    trajectories = Trajectories(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
     trajectories.compute(operators, features=features)
     count_later(tally, "dependent_columns", trajectories.dropped)
     if largest > FUSED_MAX_NODES:
         fill_larger_graphs(problem, FUSED_MAX_NODES, out, tally)
     if progress is not None:
         progress(steps * len(operators))
-    return out
+    return out.to(storage_dtype)
 
 
 def draw(
@@ -104,21 +105,26 @@ def draw(
     if distribution not in DISTRIBUTION_CODES:
         raise ArgumentError(f"the kernel draws {', '.join(DISTRIBUTION_CODES)}, got {distribution!r}; use rfp.encode")
     shape = (graph.num_nodes, num_trajectories, len(operators), num_steps + 1, num_channels)
-    out = torch.empty(shape, dtype=storage_dtype, device=graph.device)
-    keys = graph.keys if graph_keys is None else mix(graph_keys.to(graph.device, torch.int64) + GOLDEN)
-    trajectories = _Trajectories(out, graph.offsets, largest, normalization, normalize_every)
+    out = torch.empty(shape, dtype=_kernel_dtype(normalization, storage_dtype), device=graph.device)
+    trajectories = Trajectories(out, graph.offsets, largest, normalization, normalize_every)
     trajectories.compute(
         operators,
-        keys=keys,
-        streams=stream_keys(seed, num_trajectories, graph.device),
+        keys=graph.keys if graph_keys is None else graph_keys.to(graph.device, torch.int64),
+        raw_keys=graph_keys is not None,
+        root=mix(signed(seed)),
         distribution=DISTRIBUTION_CODES[distribution],
     )
     if tally is not None:
         count_later(tally, "dependent_columns", trajectories.dropped)
-    return out
+    return out.to(storage_dtype)
 
 
-class _Trajectories:
+def _kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype:
+    """QR works in the stored states where columns are ill-conditioned, and so keeps them in float32 meanwhile."""
+    return torch.float32 if normalization == "qr" else storage_dtype
+
+
+class Trajectories:
     """One result tensor and the launches that fill it."""
 
     def __init__(self, out: Tensor, ptr: Tensor, largest: int, normalization: str, normalize_every: int) -> None:
@@ -127,7 +133,6 @@ class _Trajectories:
         self.largest = largest
         self.normalization = NORMALIZATION_CODES[normalization]
         self.normalize_every = normalize_every
-        self.streams: list[torch.cuda.Stream] = []
         self.dropped = torch.zeros(1, dtype=torch.int64, device=out.device)
 
     def compute(
@@ -136,7 +141,8 @@ class _Trajectories:
         *,
         features: Tensor | None = None,  # [n, B, k]
         keys: Tensor | None = None,  # [num_graphs]
-        streams: Tensor | None = None,  # [B]
+        raw_keys: bool = False,
+        root: int = 0,
         distribution: int = 0,
     ) -> None:
         """Launch for each run of operators that share their index tensors, and each width of graphs."""
@@ -144,61 +150,57 @@ class _Trajectories:
         num_graphs = len(self.ptr) - 1
         if not num_graphs or not self.out.numel():
             return
-        self.streams = []
         first = 0
         for _, group in groupby(operators, key=lambda operator: operator.csr.col.data_ptr()):
             several = list(group)
             csr = several[0].csr
-            values = torch.stack([operator.csr.value.float() for operator in several])
+            values = csr.value.float()
+            if len(several) > 1:
+                values = torch.stack([operator.csr.value.float() for operator in several])
             problems = num_graphs * num_trajectories * len(several)
-            widths = self._widths(problems)
-            for number, (above, width) in enumerate(widths):
-                with self._beside(number < len(widths) - 1):
-                    options = launch_options(width, k, problems)
-                    small_graphs_kernel[(-(-problems // options["M"]),)](
-                        self.out[:, :, first:],
-                        self.out if features is None else features,
-                        csr.crow,
-                        csr.col,
-                        values,
-                        self.ptr,
-                        self.ptr if keys is None else keys,
-                        self.ptr if streams is None else streams,
-                        self.dropped,
-                        problems,
-                        num_trajectories,
-                        len(several),
-                        row_operators,
-                        csr.nnz,
-                        states - 1,
-                        self.normalize_every,
-                        k,
-                        above,
-                        N=width,
-                        PANELS=-(-k // 16),
-                        SLOTS=_SLOTS,
-                        NORMALIZATION=self.normalization,
-                        DISTRIBUTION=distribution,
-                        **options,
-                    )
+            kernel = partial(
+                small_graphs_kernel[(problems,)],
+                self.out[:, :, first:] if first else self.out,
+                self.out if features is None else features,
+                csr.crow,
+                csr.col,
+                values,
+                self.ptr,
+                self.ptr if keys is None else keys,
+                root,
+                self.dropped,
+                num_trajectories,
+                len(several),
+                row_operators,
+                csr.nnz,
+                states - 1,
+                self.normalize_every,
+                k,
+                PANELS=-(-k // 16),
+                SLOTS=_SLOTS,
+                NORMALIZATION=self.normalization,
+                DISTRIBUTION=distribution,
+                RAW_KEYS=raw_keys,
+            )
+            with torch.cuda.device(self.out.device) if self.out.is_cuda else nullcontext():
+                self._launch(kernel, k, problems)
             first += len(several)
 
-    @contextmanager
-    def _beside(self, aside: bool) -> Iterator[None]:
-        """Launch on another stream: the few wide graphs run while the many narrow ones do."""
-        if not self.out.is_cuda:
-            yield
-            return
-        with torch.cuda.device(self.out.device):
-            here = torch.cuda.current_stream()
-            stream = torch.cuda.Stream() if aside else here  # type: ignore[no-untyped-call]
-            stream.wait_stream(here)
+    def _launch(self, kernel: Callable[..., object], k: int, problems: int) -> None:
+        """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do."""
+        widths = self._widths(problems)
+        here = torch.cuda.current_stream() if self.out.is_cuda and len(widths) > 1 else None
+        aside = []
+        for above, width in widths:
+            stream = here
+            if here is not None and width != _WIDTHS[0]:
+                stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+                stream.wait_stream(here)
+                aside.append(stream)
             with torch.cuda.stream(stream):
-                yield
-            self.streams.append(stream)
-            if not aside:
-                for other in self.streams:
-                    here.wait_stream(other)
+                kernel(above, N=width, **launch_options(width, k, problems))
+        for stream in aside:
+            torch.cuda.current_stream().wait_stream(stream)
 
     def _widths(self, num_problems: int) -> list[tuple[int, int]]:
         """The variants to launch, each with the number of nodes above which it takes a graph."""
@@ -209,12 +211,8 @@ class _Trajectories:
 
 
 def launch_options(width: int, k: int, problems: int) -> dict[str, Any]:
-    """Problems, warps and registers of a program.
-
-    Two narrow graphs share a warp where there are enough of them; one warp holds a graph of up to 64 nodes and 16
-    channels.
-    """
+    """Warps and registers of a program: one warp holds a graph of up to 64 nodes and 16 channels."""
     if k > 16:
-        return {"M": 1, "num_warps": width // 32 * 2}
-    pairs = width == 32 and problems >= _SINGLE_LAUNCH_BELOW
-    return {"M": 2 if pairs else 1, "num_warps": max(1, width // 64), "maxnreg": _REGISTERS if width == 32 else None}
+        return {"num_warps": max(1, width // 32)}
+    registers = _REGISTERS.get(width) if problems >= _SINGLE_LAUNCH_BELOW else None
+    return {"num_warps": max(1, width // 64), "maxnreg": registers}

@@ -16,7 +16,7 @@ HEAVY_ROW = 256
 PIECE = 128
 # Rows are sorted by their length within windows of so many: those taken together are of similar length, while nodes
 # that are numbered closely, and often share neighbours, stay close.
-WINDOW = 1 << 16
+WINDOW = 1 << 14
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 # mypy: ignore-errors
-
-r"""Triton: the inverse Cholesky factors of 16 x 16 Gram matrices in the registers of one warp, in float64.
+r"""Triton: the inverse Cholesky factor of a 16 x 16 Gram matrix in the registers of one warp, in float64.
 
 For :math:`G = y^\top y = R^\top R` it finds :math:`W = R^{-1}`, so that :math:`q = y W` has orthonormal columns and
 :math:`R_{jj} > 0`: the Q of :func:`rfp.normalization.qr`, with the same rule for dependent columns. Gauss elimination
@@ -21,12 +20,12 @@ import triton.language as tl
 from rfp.normalization import dependence_tolerance
 
 # The state is float32, whatever the Gram matrix is computed in.
-_TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
-# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that
-# make its column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance
-# beyond doubt.
-_KEPT_LIMIT = tl.constexpr(1e9)
-_PIVOT_NOISE = tl.constexpr(1e-14)
+TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
+# Where one pass is not trusted. The rounding of the Gram matrix enters a pivot times the squared coefficients that make
+# its column orthogonal: it must leave kept columns orthonormal to 10^-6, and dropped ones below the tolerance beyond
+# doubt. The bounds are upper words of float64: of 1000, for W of columns of length about 1, and of 8, for L^-1.
+_KEPT_LIMIT = tl.constexpr(0x408F4000)
+_DROPPED_LIMIT = tl.constexpr(0x40200000)
 # 896 = 1023 - 127 is the difference of the exponent biases of float64 and float32.
 _BIAS = tl.constexpr(896 << 20)
 _BIAS_TIMES_8 = tl.constexpr(1 << 30)  # -(896 << 23) modulo 2^32
@@ -39,146 +38,146 @@ def upper_word(x):
 
 
 @triton.jit
-def _rsqrt_guess(x):
-    """:math:`x^{-1/2}` to 20 bits for 2^-100 < x < 2^100, in float32.
+def rsqrt_guess(word):
+    """:math:`x^{-1/2}` to 20 bits of a float64 number 2^-100 < x < 2^100, given its upper word, in float32.
 
     The word is moved between the types with integer arithmetic: conversion instructions run at an eighth of its rate.
     """
-    return tl.rsqrt((upper_word(x) * 8 + _BIAS_TIMES_8).to(tl.float32, bitcast=True))
+    return tl.rsqrt((word * 8 + _BIAS_TIMES_8).to(tl.float32, bitcast=True))
 
 
 @triton.jit
-def _widened(x, live):
-    """A positive float32 number as float64, less its last three bits; zero where not ``live``."""
-    word = tl.where(live, (x.to(tl.int32, bitcast=True) >> 3) + _BIAS, 0)
+def widened(x, live, exponent):
+    """A positive float32 number as float64, less its last three bits, times a power of two, which is given by what it
+    adds to the upper word; zero where not ``live``.
+    """
+    word = tl.where(live, (x.to(tl.int32, bitcast=True) >> 3) + _BIAS + exponent, 0)
     return (word.to(tl.int64) << 32).to(tl.float64, bitcast=True)
 
 
 @triton.jit
-def _of_lane(values, lane: tl.constexpr):  # [32] -> scalar
-    return tl.sum(tl.where(tl.arange(0, 32) == lane, values, 0), axis=0)
+def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
+    r"""Factorise one matrix.
 
-
-@triton.jit
-def inverse_factors(first, second, first_scale, second_scale, OWN_SCALE: tl.constexpr):
-    r"""Factorise two matrices at once, one in each half of the warp: a lane holds a column of all 16 rows.
-
-    Row operations then are local to a lane, but for the broadcast of the multipliers along a row.
+    A lane of the warp holds one column of 8 rows: the even rows lie in the lower half of the warp, the odd rows in the
+    upper half. Row operations then are local to a lane, but for the broadcast of the multipliers along a row.
 
     Args:
-        first, second: ``[16, 16]`` float64.
-        first_scale, second_scale: Upper words of the largest squared column norms of the whole states, against which a
-            residual is judged; not read if ``OWN_SCALE``.
-        OWN_SCALE: Take the scales from the diagonals of the matrices.
+        gram: ``[16, 16]`` float64.
+        entry_scale: Upper word of the largest squared column norm of the whole state, against which a residual
+            is judged; not read if ``OWN_SCALE``.
+        OWN_SCALE: Take the scale from the diagonal of ``gram``.
 
     Returns:
-        For each matrix a tuple: :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the
-        power of two s, float32, with which y is to be multiplied; the scale; 1 if the result is not to be trusted,
-        else 0; the number of kept columns.
+        :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power of two s, float32,
+        with which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0; the number of
+        columns kept.
     """
     lane = tl.arange(0, 32)
     half = lane // 16
     column = lane % 16
-    place = tl.arange(0, 16)[:, None]
+    place = tl.arange(0, 8)[:, None]
 
-    tile = tl.reshape(tl.permute(tl.join(first, second), 0, 2, 1), [16, 32])
-    # This gather moves nothing. It ends the layout of the matrix unit, which the compiler would carry through the rest.
-    tile = tl.gather(tile, tl.broadcast_to(lane[None, :], [16, 32]), axis=1)
+    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through what follows.
+    tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
     g = ()
     scales = tl.zeros([32], tl.int32)
-    for i in tl.static_range(16):
+    for i in tl.static_range(8):
         line = tl.sum(tl.where(place == i, tile, 0.0), axis=0)
         g = g + (line,)
-        scales = tl.maximum(scales, tl.where(column == i, upper_word(line), 0))
-    if OWN_SCALE:
-        scales = tl.broadcast_to(tl.max(tl.reshape(scales, [2, 16]), axis=1)[:, None], [2, 16])
-        scales = tl.reshape(scales, [32])
-    else:
-        scales = tl.where(half == 0, first_scale, second_scale)
+        scales = tl.maximum(scales, tl.where(column == 2 * i + half, upper_word(line), 0))
+    scale = tl.max(scales, axis=0) if OWN_SCALE else entry_scale
 
     # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root
     # of the power must exist in float32, for y to be multiplied with it: at most 2^126.
-    exponent = tl.minimum(1534 - (scales >> 21), 1149)
+    exponent = tl.minimum(1534 - (scale >> 21), 1149)
     root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
-    root = tl.where(scales >= 0x7FF00000, float("nan"), root)  # an infinite state makes the result NaN, not zero
+    root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
     unit = root * root
-    threshold = _TOLERANCE_SQUARED * ((scales.to(tl.int64) << 32).to(tl.float64, bitcast=True) * unit)
+    largest_norm = (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
+    threshold = upper_word(largest_norm * unit * TOLERANCE_SQUARED)
     new = ()
-    for i in tl.static_range(16):
+    for i in tl.static_range(8):
         new = new + (g[i] * unit,)
     g = new
 
-    w = tl.zeros([16, 32], tl.float64)
-    squares = tl.zeros([32], tl.float64)
+    w = tl.zeros([8, 32], tl.float64)
+    even_pivot = tl.zeros([32], tl.float64)
+    quarter = _DROPPED_LIMIT - threshold + (2 << 20)  # takes a quarter of the threshold to the limit
     kept_rows = tl.zeros([32], tl.int32)
+    largest = tl.zeros([32], tl.int32)
     unsure = tl.zeros([32], tl.int32)
     for j in tl.static_range(16):
-        row = g[j]
-        pivot = tl.gather(row, half * 16 + j, axis=0)
-        kept = pivot > threshold
-        guess = _rsqrt_guess(pivot)
-
-        # 1 / pivot: one step of third order takes the guess to the last bit.
-        inverse = _widened(guess * guess, kept)
+        source = g[j // 2]
+        pivot = tl.gather(source, tl.full([32], j % 2 * 16 + j, tl.int32), axis=0)
+        pivot_row = tl.gather(source, j % 2 * 16 + column, axis=0)
+        guess = rsqrt_guess(upper_word(pivot))
+        # One step of third order takes the guess of 1 / pivot to the last bit.
+        inverse = widened(guess * guess, upper_word(pivot) > threshold, 0)
         error = 1.0 - pivot * inverse
         inverse += inverse * (error + error * error)
-        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot). The
-        # multiplier G_ij is taken as G_ji from the pivot's row, which spares waiting for the update of row i before.
-        scaled = tl.where(column == j, inverse + 1.0, inverse * row)
+        # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot).
+        scaled = tl.where(column == j, inverse + 1.0, inverse * pivot_row)
         new = ()
-        for i in tl.static_range(16):
-            if i <= j:
+        for i in tl.static_range(8):
+            if 2 * i + 1 <= j:  # rows up to the pivot stay
                 new = new + (g[i],)
             else:
-                new = new + (g[i] - tl.gather(row, half * 16 + i, axis=0) * scaled,)
+                # The multiplier G_ij is G_ji, of the pivot's row, which spares waiting for the update of row i before.
+                update = g[i] - tl.gather(source, j % 2 * 16 + 2 * i + half, axis=0) * scaled
+                if 2 * i == j:
+                    update = tl.where(half == 1, update, g[i])
+                new = new + (update,)
         g = new
-
-        # Row j is done: W^T = D^-1/2 L^-1, and pivot^-1/2 from the same guess.
-        line = tl.where(column < j, row, tl.where(column == j, 1.0, 0.0))
-        unsure |= ((pivot + line * line * _PIVOT_NOISE > threshold) & (pivot <= threshold)).to(tl.int32)
-        kept_rows += kept.to(tl.int32)
-        length = _widened(guess, kept)
-        error = 1.0 - pivot * length * length
-        line *= length + length * (error * (0.5 + 0.375 * error))
-        squares += line * line
-        w = tl.where(place == j, line[None, :], w)
-    # ||W||² is at most 16 times the largest part a lane holds, ||G|| at most its trace 16 * 2: κ² is below the product.
-    unsure |= (squares * 512.0 > _KEPT_LIMIT).to(tl.int32)
-    ill = tl.reshape(tl.broadcast_to(tl.max(tl.reshape(unsure, [2, 16]), axis=1)[:, None], [2, 16]), [32])
-
-    first_w, second_w = tl.split(tl.permute(tl.reshape(w, [16, 2, 16]), 0, 2, 1))
-    roots = root.to(tl.float32)
-    one = (first_w, _of_lane(roots, 0), _of_lane(scales, 0), _of_lane(ill, 0), _of_lane(kept_rows, 0))
-    two = (second_w, _of_lane(roots, 16), _of_lane(scales, 16), _of_lane(ill, 16), _of_lane(kept_rows, 16))
-    return one, two
+        if j % 2 == 0:
+            even_pivot = pivot
+        else:
+            # Two rows are done: W^T = D^-1/2 L^-1.
+            own = tl.where(half == 1, pivot, even_pivot)
+            kept = upper_word(own) > threshold
+            kept_rows += kept.to(tl.int32)
+            line = tl.where(column < j - 1 + half, source, tl.where(column == j - 1 + half, 1.0, 0.0))
+            doubt = tl.maximum(upper_word(line) & 0x7FFFFFFF, upper_word(own) + quarter)
+            unsure = tl.maximum(unsure, tl.where(kept, 0, doubt))
+            length = widened(rsqrt_guess(upper_word(own)), kept, 0)
+            error = 1.0 - own * length * length
+            line *= length + length * (error * (0.5 + 0.375 * error))
+            largest = tl.maximum(largest, upper_word(line) & 0x7FFFFFFF)
+            w = tl.where(place == j // 2, line[None, :], w)
+    ill = tl.max(((unsure > _DROPPED_LIMIT) | (largest > _KEPT_LIMIT)).to(tl.int32), axis=0)
+    kept_columns = tl.sum(tl.where(column == 0, kept_rows, 0), axis=0)
+    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept_columns
 
 
 @triton.jit
-def gram_schmidt(y, before, scale, N: tl.constexpr):
+def gram_schmidt(rows, real, first, last, scale):
     """Classical Gram-Schmidt run twice, column by column in float64: slow, and accurate at any condition number.
 
+    It works in memory, where it takes no registers from the fast path beside it.
+
     Args:
-        y: ``[16, N]`` float32, a channel a row.
-        before: Orthonormal panels ``[16, N]`` float32 to project against first.
+        rows: ``[N]`` pointers to the state of each node; the columns before ``first`` are orthonormal or zero, those
+            from ``first`` to ``last - 1``, at most 16, are to become so.
+        real: ``[N]`` mask of the nodes.
         scale: Upper word of the largest squared column norm of the state.
 
     Returns:
-        ``[16, N]`` float32, zero where a column is dependent, and the number of kept columns.
+        The number of columns kept; the others are set to zero.
     """
+    threshold = TOLERANCE_SQUARED * (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
     channel = tl.arange(0, 16)[:, None]
-    wide = y.to(tl.float64)
-    threshold = _TOLERANCE_SQUARED * (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
-    done = tl.zeros([16, N], tl.float64)
-    count = 0
-    for j in range(16):
-        v = tl.sum(tl.where(channel == j, wide, 0.0), axis=0)[None, :]
+    kept = 0
+    for j in range(first, last):
+        v = tl.load(rows + j, mask=real, other=0.0).to(tl.float64)
         for _ in range(2):  # twice is enough
-            for d in tl.static_range(len(before)):
-                q = before[d].to(tl.float64)
-                v -= tl.sum(tl.sum(q * v, axis=1)[:, None] * q, axis=0)[None, :]
-            v -= tl.sum(tl.sum(done * v, axis=1)[:, None] * done, axis=0)[None, :]
-        squared = tl.sum(tl.sum(v * v, axis=1), axis=0)
-        if squared > threshold:
-            done = tl.where(channel == j, v / tl.sqrt(squared), done)
-            count += 1
-    return done.to(tl.float32), count
+            for panel in range(0, j, 16):
+                before = real[None, :] & (panel + channel < j)
+                q = tl.load(rows[None, :] + panel + channel, mask=before, other=0.0).to(tl.float64)
+                v -= tl.sum(q * tl.sum(q * v[None, :], axis=1)[:, None], axis=0)
+        squared = tl.sum(v * v, axis=0)
+        good = squared > threshold
+        v = tl.where(good, v / tl.sqrt(tl.where(good, squared, 1.0)), 0.0)
+        tl.store(rows + j, v.to(tl.float32), mask=real)
+        tl.debug_barrier()  # other threads read the column next
+        kept += good.to(tl.int32)
+    return kept

@@ -8,14 +8,14 @@ import math
 import triton
 import triton.language as tl
 
-from rfp.hashing import _MULTIPLIER_1, _MULTIPLIER_2, GOLDEN
+from rfp import hashing
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
 DISTRIBUTION_CODES = {"normal": 1, "rademacher": 2, "uniform": 3}
 
-_GOLDEN = tl.constexpr(GOLDEN)
-_FIRST = tl.constexpr(_MULTIPLIER_1)
-_SECOND = tl.constexpr(_MULTIPLIER_2)
+GOLDEN = tl.constexpr(hashing.GOLDEN)
+_FIRST = tl.constexpr(hashing._MULTIPLIER_1)
+_SECOND = tl.constexpr(hashing._MULTIPLIER_2)
 _TURN = tl.constexpr(2 * math.pi * 2.0**-24)
 
 
@@ -40,7 +40,7 @@ def draw_pairs(stream, key, node, pair, DISTRIBUTION: tl.constexpr):
         pair: int64, number of the pair of channels.
         DISTRIBUTION: A value of ``DISTRIBUTION_CODES``.
     """
-    word = mix(mix(stream + key + (node + 1) * _GOLDEN) + (pair + 1) * _GOLDEN)
+    word = mix(mix(stream + key + (node + 1) * GOLDEN) + (pair + 1) * GOLDEN)
     high = ((word >> 40) & 0xFFFFFF).to(tl.int32)  # 24 bits of each half
     low = ((word >> 8) & 0xFFFFFF).to(tl.int32)
     if DISTRIBUTION == 1:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rfp.backends import sparse
+from rfp.backends.problem import Problem
+from rfp.backends.tally import DeviceTally
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, from_name
 
@@ -62,6 +65,13 @@ def padded_batches(
                 kept.append(a)
             out.append(torch.cat(kept, dim=-1))
     return out
+
+
+def library_calls(problem: Problem) -> None:
+    """Our own loop without kernels of its own on a GPU: sparse products and Gram matrices from torch."""
+    for operator in problem.operators:
+        for _ in sparse.loop(problem, operator, DeviceTally()):
+            pass
 
 
 def _dense_batches(graph: Graph, operators: Operators, batch_size: int) -> list[tuple[Tensor, Tensor]]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from rfp.bench.cases import CASES, Contender
-from rfp.bench.environment import environment, slug
-from rfp.bench.measure import Timing, copy_bandwidth, measure
+from rfp.bench.cases import CASES
+from rfp.bench.contender import Contender
+from rfp.bench.gate import GateError
+from rfp.bench.measure import Timing, copy_bandwidth, measure, measure_kernels
 from rfp.bench.peak import peak_bytes
+from rfp.environment import environment, slug
+
+# Name of the row of a case that could not go on.
+STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -30,33 +37,77 @@ class Row:
     peak_over_result: float | None
     num_edges: int
     skipped: str
+    moved_gb: float | None = None
+    times_copy: float | None = None
 
 
 def run(
-    names: list[str], device: str, data_root: Path | None, say: Callable[[str], None]
+    names: list[str],
+    device: str,
+    data_root: Path | None,
+    say: Callable[[str], None],
+    keep: Callable[[list[Row], dict[str, str]], object] | None = None,
 ) -> tuple[list[Row], dict[str, str]]:
-    """Measure the named cases on the device; ``say`` hears each line of progress.
+    """Measure the named cases; ``say`` hears each line of progress, ``keep`` gets all rows after each case.
 
-    ``ratio`` is the contender's time over ours, from the same run.
+    A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row.
+
+    ``ratio`` is the contender's time over ours, ``times_copy`` its time over that of a copy which moves as many bytes
+    as the work must, both from the same run.
     """
     facts = environment(device)
-    facts["copy_gb_per_s"] = f"{copy_bandwidth(device) / 1e9:.1f}"
+    bandwidth = copy_bandwidth(device)
+    facts["copy_gb_per_s"] = f"{bandwidth / 1e9:.1f}"
     rows: list[Row] = []
     for name in names:
         say(f"{name}: {CASES[name].title}")
-        ours: float | None = None
-        for contender in CASES[name].build(device, data_root):
-            if contender.run is None:
-                say(f"  {contender.name}: skipped, {contender.skip}")
-                rows.append(_skipped(name, contender))
-                continue
-            warm_up = int(contender.repeats > 1)  # what takes minutes is run once
-            timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=warm_up)
-            ours = timing.seconds if ours is None else ours
-            peak = _peak(name, contender, timing, device, data_root)
-            rows.append(_row(name, contender, timing, ours, peak))
-            say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.2f}x ours")
+        if CASES[name].needs_gpu and device != "cuda":
+            rows.append(_skipped(name, Contender("rfp", None, skip="needs a GPU")))
+            say("  skipped, it needs a GPU")
+            continue
+        try:
+            _run_case(name, device, data_root, bandwidth, say, rows)
+        except (GateError, torch.OutOfMemoryError) as error:
+            reason = str(error).splitlines()[0]
+            say(f"  stopped: {reason}")
+            rows.append(_skipped(name, Contender(STOPPED, None, skip=f"{type(error).__name__}: {reason}")))
+        gc.collect()
+        if device == "cuda":
+            torch.cuda.empty_cache()
+        if keep is not None:
+            keep(rows, facts)
     return rows, facts
+
+
+def _run_case(
+    name: str, device: str, data_root: Path | None, bandwidth: float, say: Callable[[str], None], rows: list[Row]
+) -> None:
+    """Measure the contenders of one case; every row is kept as it comes."""
+    ours: float | None = None
+    for contender in CASES[name].build(device, data_root):
+        if contender.run is None:
+            say(f"  {contender.name}: skipped, {contender.skip}")
+            rows.append(_skipped(name, contender))
+            continue
+        timing = _timed(contender, device)
+        ours = timing.seconds if ours is None else ours
+        peak = _peak(name, contender, timing, device, data_root)
+        row = _row(name, contender, timing, ours, peak, bandwidth)
+        rows.append(row)
+        copies = "" if row.times_copy is None else f", {row.times_copy:.2f}x a copy of its bytes"
+        say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.3g}x ours{copies}")
+
+
+def _timed(contender: Contender, device: str) -> Timing:
+    """Median and spread, of the whole work where a part was run."""
+    if contender.run is None:
+        raise ValueError(f"{contender.name} has nothing to run")
+    if contender.kernels:
+        return measure_kernels(contender.run)
+    warm_up = int(contender.repeats > 1)  # what takes minutes is run once
+    timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=warm_up)
+    whole = (timing.seconds / contender.share, timing.fastest / contender.share, timing.slowest / contender.share)
+    return Timing(*whole, timing.repeats, timing.peak_bytes)
 
 
 def _skipped(case: str, contender: Contender) -> Row:
@@ -70,20 +121,23 @@ def _peak(case: str, contender: Contender, timing: Timing, device: str, data_roo
     return peak_bytes(case, data_root) if contender.result_bytes else 0
 
 
-def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int) -> Row:
+def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int, bandwidth: float) -> Row:
     over = peak / contender.result_bytes if contender.result_bytes and peak else None
+    copy = contender.moved_bytes / bandwidth
     return Row(
         case=case,
         name=contender.name,
-        seconds=round(timing.seconds, 6),
-        fastest=round(timing.fastest, 6),
-        slowest=round(timing.slowest, 6),
+        seconds=round(timing.seconds, 7),
+        fastest=round(timing.fastest, 7),
+        slowest=round(timing.slowest, 7),
         repeats=timing.repeats,
-        ratio=None if contender.num_edges else round(timing.seconds / ours, 3),
+        ratio=None if contender.num_edges else round(timing.seconds / ours, 4),
         peak_mib=round(peak / 2**20, 1) if peak else None,
         peak_over_result=None if over is None else round(over, 3),
         num_edges=contender.num_edges,
         skipped="",
+        moved_gb=round(contender.moved_bytes / 1e9, 4) if copy else None,
+        times_copy=round(timing.seconds / copy, 3) if copy else None,
     )
 
 
@@ -115,10 +169,15 @@ def _read(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
+def machine(path: Path) -> str:
+    """The device on which a result file was made."""
+    return next((line["device"] for line in _read(path)), path.stem)
+
+
 def read(path: Path) -> list[Row]:
     """The rows of a result file."""
 
-    def number(text: str) -> float | None:
+    def number(text: str | None) -> float | None:
         return float(text) if text else None
 
     return [
@@ -134,6 +193,8 @@ def read(path: Path) -> list[Row]:
             peak_over_result=number(line["peak_over_result"]),
             num_edges=int(line["num_edges"]),
             skipped=line["skipped"],
+            moved_gb=number(line.get("moved_gb")),
+            times_copy=number(line.get("times_copy")),
         )
         for line in _read(path)
     ]

@@ -38,7 +38,13 @@ def bench(
             raise unknown_choice("case", name, CASES)
     if device == "cuda" and not torch.cuda.is_available():
         raise ArgumentError("device cuda is not available on this machine; use --device cpu")
-    rows, facts = runner.run(cases or list(CASES), device, data_root, say=lambda line: typer.echo(line, err=True))
+    rows, facts = runner.run(
+        cases or list(CASES),
+        device,
+        data_root,
+        say=lambda line: typer.echo(line, err=True),
+        keep=lambda rows, facts: runner.write(rows, facts, output, device),
+    )
     path = runner.write(rows, facts, output, device)
     typer.echo(f"written to {path}", err=True)
     if (slope := runner.slope(rows)) is not None:
@@ -49,3 +55,5 @@ def bench(
         typer.echo(f"drawn to {draw(path, plot)}", err=True)
     if as_json:
         typer.echo(json.dumps({"environment": facts, "rows": [row.__dict__ for row in rows]}, indent=2))
+    if any(row.name == runner.STOPPED for row in rows):
+        raise typer.Exit(1)
