@@ -29,7 +29,7 @@ types: $(SETUP)  ## Strict type check of src/
 	$(BIN)/mypy
 
 docs-check: $(SETUP)  ## Doctests, the README's code blocks and the examples
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules src/rfp -p no:cacheprovider
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/rfp -p no:cacheprovider
 	$(BIN)/python tests/run_documents.py
 
 bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,21 +52,35 @@ def run(label: str, command: list[str], folder: Path) -> bool:
     return done.returncode == 0
 
 
-def main() -> int:
+def run_document(document: Path) -> list[bool]:
+    """Every block of a document, one after the other in a folder of its own."""
     good = []
-    for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            shutil.copytree(ROOT / "examples", folder / "examples")
-            if "\n>>> " in document.read_text():  # such blocks share their names and are held to the output they show
-                command = [sys.executable, "-m", "doctest", str(document)]
-                good.append(run(f"{document.relative_to(ROOT)} as doctest", command, folder))
-            for line, language, code in blocks(document):
-                for command in commands(language, code):
-                    good.append(run(f"{document.relative_to(ROOT)}:{line}", command, folder))
     with tempfile.TemporaryDirectory() as name:
-        for example in sorted((ROOT / "examples").glob("*.py")):
-            good.append(run(f"examples/{example.name}", [sys.executable, str(example)], Path(name)))
+        folder = Path(name)
+        shutil.copytree(ROOT / "examples", folder / "examples")
+        if "\n>>> " in document.read_text():  # such blocks share their names and are held to the output they show
+            command = [sys.executable, "-m", "doctest", str(document)]
+            good.append(run(f"{document.relative_to(ROOT)} as doctest", command, folder))
+        for line, language, code in blocks(document):
+            for command in commands(language, code):
+                good.append(run(f"{document.relative_to(ROOT)}:{line}", command, folder))
+    return good
+
+
+def run_example(example: Path) -> list[bool]:
+    with tempfile.TemporaryDirectory() as name:
+        return [run(f"examples/{example.name}", [sys.executable, str(example)], Path(name))]
+
+
+def main() -> int:
+    # The longest first, so that they do not come last alone.
+    documents = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")], key=lambda d: -len(blocks(d)))
+    # Each is a process that mostly imports: as many at a time as there are cores, one thread each.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(run_document, document) for document in documents]
+        jobs += [pool.submit(run_example, example) for example in sorted((ROOT / "examples").glob("*.py"))]
+        good = [answer for job in jobs for answer in job.result()]
     sys.stdout.write(f"documents: {sum(good)} passed, {len(good) - sum(good)} failed\n")
     return 0 if all(good) else 1
 
