@@ -79,3 +79,19 @@ def test_data_that_most_do_not_have_is_left_out_once() -> None:
 def test_a_bug_is_not_swallowed() -> None:
     with pytest.raises(ZeroDivisionError):
         run_missing(PART.cells(), {}, Fake({"gcn": ZeroDivisionError()}), lambda line: None)
+
+
+def test_several_at_a_time_do_the_same() -> None:
+    fake, lines = Fake({"gcn": ArgumentError("too large")}), []
+    results, failures = run_missing(PART.cells(), {}, fake, lines.append, jobs=3)
+    assert sorted(fake.asked) == [
+        ("cornell", "gcn", 1, 10),
+        ("cornell", "mlp", 1, 10),
+        ("texas", "gcn", 1, 10),
+        ("texas", "mlp", 1, 10),
+    ]
+    assert {f.cell.row.id for f in failures} == {"gcn"}
+    assert len(results) == 2
+    assert len(lines) == 4
+    with pytest.raises(ZeroDivisionError):
+        run_missing(PART.cells(), {}, Fake({"mlp": ZeroDivisionError()}), lines.append, jobs=2)

@@ -19,6 +19,7 @@ def table(
     only: Annotated[str, typer.Option(metavar="NAME,NAME", help="These data sets alone.")] = "",
     rows: Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every cell. Default: what the table says.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
     render_only: Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")] = False,
     others: Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")] = False,
@@ -45,6 +46,8 @@ def table(
 
         rfp table 2 --only cora,texas --rows gcn,rfp-qr-A --data-root data --device cuda
 
+        rfp table 2 --jobs 5 --data-root data --device cuda
+
         rfp table 6 --render-only --results results
     """
     from rfp.cli import table_run
@@ -60,7 +63,7 @@ def table(
     failed = 0
     if not render_only:
         with place(data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet) as where:
-            failed = table_run.run_job(job, where)
+            failed = table_run.run_job(job, where, jobs)
     rendered = table_run.render(job)
     if as_json:
         typer.echo(json.dumps(rendered.to_dict(), indent=2))

@@ -110,8 +110,8 @@ def plan_lines(job: Job) -> list[str]:
     return [*lines, f"{len(lines)} cells, {waiting} runs to do"]
 
 
-def run_job(job: Job, place: Place) -> int:
-    """Run what is missing; returns the number of cells that failed."""
+def run_job(job: Job, place: Place, jobs: int = 1) -> int:
+    """Run what is missing, ``jobs`` cells at a time; returns the number of cells that failed."""
     device = place.torch_device().type  # raises at once if there is none
     if job.measures_cost:
         _measure(job, device, place)
@@ -125,7 +125,14 @@ def run_job(job: Job, place: Place) -> int:
             raise ArgumentError(f"out of memory on {device}; lower the sizes in rfp.reproduce.settings") from error
 
     cells = job.spec.cells(job.num_seeds)
-    _, failures = run_missing(cells, read_results(job.results), train, place.say)
+    known = read_results(job.results)
+    if jobs == 1:
+        _, failures = run_missing(cells, known, train, place.say)
+    else:
+        from rfp.cli.table_workers import workers
+
+        with workers(jobs, place) as train_beside:
+            _, failures = run_missing(cells, known, train_beside, place.say, jobs=jobs)
     for failure in (failure for failure in failures if not failure.expected):
         place.say(f"failed: {failure.cell.column.id} {failure.cell.row.id}: {failure.reason}")
     return sum(not failure.expected for failure in failures)

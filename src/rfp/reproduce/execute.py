@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rfp.errors import FileError, RFPError
@@ -37,7 +38,7 @@ def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, i
 
 
 def run_missing(
-    cells: Iterable[Cell], results: Mapping[str, Result], run: Run, say: Callable[[str], None]
+    cells: Iterable[Cell], results: Mapping[str, Result], run: Run, say: Callable[[str], None], *, jobs: int = 1
 ) -> tuple[dict[str, Result], list[Failure]]:
     """Run the cells that are not complete, in order.
 
@@ -46,6 +47,7 @@ def run_missing(
         results: What there is, by the key of the config.
         run: Trains; it also writes the result file, run by run, so that a kill loses little.
         say: Gets a line for each cell.
+        jobs: How many cells at a time; ``run`` is then called from as many threads.
 
     Returns:
         All results, and what failed. Errors of this library are gathered; others pass through.
@@ -53,22 +55,37 @@ def run_missing(
     waiting = [cell for cell in cells if missing_runs(cell, results)]
     known = dict(results)
     failures: list[Failure] = []
-    for number, cell in enumerate(waiting, start=1):
+
+    def run_one(number: int, cell: Cell) -> None:
         label = f"[{number}/{len(waiting)}] {cell.column.id} {cell.row.id}"
         if without := _missing_data(cell.column, failures):
             failures.append(Failure(cell, without.reason, without.expected))
-            continue
+            return
         start = time.perf_counter()
         try:
             result = run(cell.config, cell.seeds, cell.splits)
         except RFPError as error:
             reason = " ".join(str(error).split())
-            failures.append(Failure(cell, reason, isinstance(error, FileError) and not cell.column.needed))
-            say(f"{label}: {'left out' if failures[-1].expected else 'failed'}: {reason}")
-            continue
+            failure = Failure(cell, reason, isinstance(error, FileError) and not cell.column.needed)
+            failures.append(failure)
+            say(f"{label}: {'left out' if failure.expected else 'failed'}: {reason}")
+            return
         known[cell.config.key] = result
         mean, _ = result.mean_std("val")
         say(f"{label}: validation {result.metric} {mean:.4f}, {time.perf_counter() - start:.0f} s")
+
+    if jobs == 1:  # in this thread, which signals reach
+        for number, cell in enumerate(waiting, start=1):
+            run_one(number, cell)
+        return known, failures
+    with ThreadPoolExecutor(jobs) as pool:
+        started = [pool.submit(run_one, number, cell) for number, cell in enumerate(waiting, start=1)]
+        try:
+            for one in started:
+                one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return known, failures
 
 

@@ -1,0 +1,27 @@
+"""Training in other processes: the same result files, and errors that arrive as one line."""
+
+from pathlib import Path
+
+import pytest
+
+from rfp.cli.table_workers import workers
+from rfp.errors import ArgumentError, FileError
+from rfp.train import Place, RunConfig, run
+
+CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 2}
+MODEL = {"backbone": "gcn", "norm": "none", "hidden_channels": 4, "num_layers": 1, "encodings": []}
+CONFIG = RunConfig.from_dict({"name": "a", "data": CLUB, "model": MODEL, "training": {"epochs": 2}})
+
+
+@pytest.mark.slow
+def test_results_and_errors_come_back(tmp_path: Path) -> None:
+    here = run(CONFIG, place=Place(device="cpu"))
+    with workers(1, Place(results=tmp_path, device="cpu")) as train:
+        there = train(CONFIG, [0], [0, 1])
+        with pytest.raises(ArgumentError, match="split 5 of 'KarateClub' does not exist"):
+            train(CONFIG, [0], [5])
+        missing = CONFIG.with_values({"data": {"path": str(tmp_path / "none")}})
+        with pytest.raises(FileError, match="no such file or folder"):
+            train(missing, [0], [0])
+    assert [r.metrics for r in there.runs] == [r.metrics for r in here.runs]
+    assert len(list(tmp_path.rglob("*.json"))) == 1
