@@ -9,7 +9,7 @@ from importlib import metadata
 
 import torch
 
-_PACKAGES = ("torch_geometric", "numpy", "scipy", "numba", "triton", "pycleora", "fastrp")
+_PACKAGES = ("torch_geometric", "numpy", "scipy", "numba", "triton", "lightning", "optuna", "pycleora", "fastrp")
 
 
 def processor() -> str:

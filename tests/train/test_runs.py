@@ -32,6 +32,7 @@ def test_node_task_writes_one_file_for_all_splits(tmp_path: Path) -> None:
     assert read_result(path).runs == result.runs
     assert [r.split for r in result.runs] == [0, 1, 2]
     assert {"device", "torch", "python"} <= result.environment.keys()
+    assert {r.device for r in result.runs} == {result.environment["device"]}
     assert json.loads(path.read_text())["config"]["training"]["epochs"] == 2
 
 

@@ -31,6 +31,7 @@ class RunRecord:
         seconds: Wall time of this run; for runs trained together, of all of them divided by their number.
         num_parameters: Of the model.
         values: What a search chose, by dotted key.
+        device: What it was trained on; runs of one result may differ in that.
     """
 
     seed: int
@@ -41,6 +42,7 @@ class RunRecord:
     seconds: float
     num_parameters: int
     values: Mapping[str, Any] = field(default_factory=dict)
+    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Result:
         higher_is_better: Its direction.
         runs: One for each seed and split.
         trials: Of the search.
-        environment: Device and versions.
+        environment: Device and versions of the latest run.
         notes: What must be said beside these numbers.
     """
 

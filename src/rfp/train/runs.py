@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -101,14 +101,9 @@ def run(
     wanted = list(range(loaded.num_splits)) if splits is None else list(splits)
     for split in wanted:
         loaded.rows("train", split)  # raises if there is no such split
-    result = Result(
-        config,
-        loaded.task.name,
-        loaded.task.metric,
-        loaded.task.higher_is_better,
-        environment=environment(device.type),
-        notes=loaded.notes,
-    )
+    facts = environment(device.type)
+    task = loaded.task
+    result = Result(config, task.name, task.metric, task.higher_is_better, environment=facts, notes=loaded.notes)
     path = None if place.results is None else place.results / result.file_name()
     if path is not None and path.exists() and resume:
         result = read_result(path)
@@ -130,12 +125,12 @@ def run(
                 say=place.say,
                 tick=place.tick,
             )
-            result = _store(result.with_runs(found.runs, found.trials or None), place)
+            result = _store(result, found.runs, found.trials or None, facts, place)
             continue
         for split in missing:
             chosen, trials = _chosen(config, loaded, result, missing[0], device, place, search_settings)
             record = _fit(config.with_values(chosen), loaded, seed, split, device, place, resume)
-            result = _store(result.with_runs([replace(record, values=chosen)], trials), place)
+            result = _store(result, [replace(record, values=chosen)], trials, facts, place)
     return result
 
 
@@ -201,7 +196,12 @@ def _engine(config: RunConfig, loaded: LoadedTask) -> str:
     return "replicas" if config.training.schedule != "plateau" else "lightning"
 
 
-def _store(result: Result, place: Place) -> Result:
+def _store(
+    result: Result, runs: Sequence[RunRecord], trials: Sequence[Trial] | None, facts: Mapping[str, str], place: Place
+) -> Result:
+    """The result with further runs, written if there is a place for it."""
+    here = [replace(record, device=facts["device"]) for record in runs]
+    result = replace(result.with_runs(here, trials), environment=facts)
     if place.results is not None:
         result.write(place.results)
     return result
