@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from typing import Any
 
@@ -114,6 +115,24 @@ def test_signs_of_eigenvectors_are_flipped_in_training_only() -> None:
     assert all(torch.equal(one.abs(), vectors.abs()) for one in seen)
     assert len({tuple(one[0].sign().tolist()) for one in seen}) > 3
     assert torch.equal(model.eval()._fixed_encoding(0, data, read_graph(data)), vectors)
+
+
+def test_signs_drawn_beforehand_are_left_alone() -> None:
+    model = make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 4}], norm="none", dropout=0.0).train()
+    assert model.flips_signs
+    assert not make(encodings=[]).flips_signs
+    data = model.precompute(graphs()[2])
+    vectors = data[model.fixed[0].attr_name]
+    seen = set()
+    for _ in range(12):
+        drawn = copy.copy(data)
+        model.draw_signs(drawn, read_graph(drawn))
+        flipped = drawn[model.fixed[0].attr_name]
+        assert torch.equal(flipped.abs(), vectors.abs())
+        assert torch.equal(model._fixed_encoding(0, drawn, read_graph(drawn)), flipped)
+        seen.add(tuple(flipped[0].sign().tolist()))
+    assert len(seen) > 3
+    assert torch.equal(data[model.fixed[0].attr_name], vectors)
 
 
 def test_molecules_of_zinc_and_ogb() -> None:

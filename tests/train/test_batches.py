@@ -1,5 +1,8 @@
 """Batches on the device against PyG's own batching of the same graphs."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +12,7 @@ from torch_geometric.data import Data
 from rfp.data.collection import GraphCollection
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import Task
+from rfp.graph import Graph
 from rfp.nn.neighbors import sort_edges, sorted_edges
 from rfp.train import batches as module
 from rfp.train.batches import Batches
@@ -128,3 +132,26 @@ def test_many_graphs_with_node_labels_take_those_that_have_one() -> None:
     (batch,) = Batches(loaded, "val", 0, batch_size=8)
     assert batch.graph.num_graphs == 1
     assert batch.counted.tolist() == [True] + [False] * (batch.graph.num_nodes - 1)
+
+
+def test_signs_are_drawn_for_gathered_and_for_kept_batches() -> None:
+    loaded = molecules(12)
+    stored = torch.rand(loaded.graphs.num_nodes, 2) + 1
+    loaded = replace(loaded, graphs=loaded.graphs.with_nodes(vectors=stored))
+    calls = []
+
+    def draw_signs(data: Any, graph: Graph) -> None:
+        calls.append(graph.num_graphs)
+        data.vectors = -data.vectors
+        data.signs_drawn = True
+
+    for seed in (3, None):  # shuffled, and in the same order at every pass
+        batches = Batches(loaded, "train", 0, batch_size=4, seed=seed, draw_signs=draw_signs)
+        plain = Batches(loaded, "train", 0, batch_size=4, seed=seed)
+        for _ in range(2):
+            for batch, other in zip(batches, plain, strict=True):
+                assert torch.equal(batch.data.vectors, -other.data.vectors)
+                assert batch.data.signs_drawn
+                assert not other.data.signs_drawn
+    assert calls == [6, 6, 4, 2, 4, 2]
+    assert bool((loaded.graphs.nodes["vectors"] > 0).all())

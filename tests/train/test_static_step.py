@@ -1,6 +1,7 @@
 """Padded steps of one size: equal to steps on the batches as they are."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from rfp.nn import RFPModel
 from rfp.train import static_step
 from rfp.train.batches import Batches
+from rfp.train.encodings import fixed_encodings
 from rfp.train.losses import MeanLoss
 from rfp.train.static_step import StaticStep, _usual_most, recordable
 
@@ -29,18 +31,27 @@ MODEL = {"out_channels": 1, "node_encoder": "zinc", "hidden_channels": 8, "num_l
             "encodings": [{**RFP, "num_trajectories": 3}],
             "trajectories": "dss",
         },
+        {"backbone": "gin", "encodings": [{"name": "eigenvectors", "num_eigenvectors": 2}]},
     ],
 )
 def test_equals_plain_training(more: dict) -> None:
     loaded = molecules(40)
     torch.manual_seed(0)
     model = RFPModel({**MODEL, **more}).train()
+    stored = fixed_encodings(model, loaded.graphs.graph, loaded.graphs.x)
+    loaded = replace(loaded, graphs=loaded.graphs.with_nodes(**stored))
     twin = copy.deepcopy(model)
     results = []
     for one, padded in ((model, True), (twin, False)):
         optimizer = torch.optim.SGD(one.parameters(), lr=0.05)
         batches = Batches(
-            loaded, "train", 0, batch_size=6, seed=1, draw=lambda data, graph, one=one: one.draw(data, graph=graph)
+            loaded,
+            "train",
+            0,
+            batch_size=6,
+            seed=1,
+            draw=lambda data, graph, one=one: one.draw(data, graph=graph),
+            draw_signs=one.draw_signs if one.flips_signs else None,
         )
         static = StaticStep(one, MeanLoss("regression"), optimizer, torch.zeros(()), batches, gradient_clip=1.0)
         static.num_edges += 64
@@ -93,7 +104,7 @@ def test_usual_most() -> None:
         ({"backbone": "gin", "encodings": [RFP]}, "32-true", 2, False),
         ({"backbone": "gcn", "encodings": [RFP]}, "32-true", 1, False),
         ({"backbone": "gin", "encodings": [{**RFP, "operators": ["learned"]}]}, "32-true", 1, False),
-        ({"backbone": "gin", "encodings": [{"name": "eigenvectors", "num_eigenvectors": 2}]}, "32-true", 1, False),
+        ({"backbone": "gin", "encodings": [{"name": "eigenvectors", "num_eigenvectors": 2}]}, "32-true", 1, True),
         ({"backbone": "gin", "encodings": [{"name": "random_walk", "walk_length": 2}]}, "32-true", 1, True),
     ],
 )

@@ -285,10 +285,29 @@ class RFPModel(nn.Module):
                 raise ArgumentError(f"{type(transform).__name__} propagates node features, but the graph has no x")
             with torch.no_grad():
                 stored = transform.encode_nodes(graph, data.x if transform.needs_x else None)
-        if self.training and isinstance(transform, AddEigenvectorPE):
-            stored = flip_signs(stored, graph, seed=training_seed(number, self.num_draws))
-            self.num_draws += 1
+        if self.training and isinstance(transform, AddEigenvectorPE) and not getattr(data, "signs_drawn", False):
+            stored = self._flipped(number, stored, graph)
         return stored
+
+    def _flipped(self, number: int, stored: Tensor, graph: Graph) -> Tensor:
+        self.num_draws += 1
+        return flip_signs(stored, graph, seed=training_seed(number, self.num_draws - 1))
+
+    @property
+    def flips_signs(self) -> bool:
+        """Whether a training step flips the signs of eigenvectors."""
+        return any(isinstance(transform, AddEigenvectorPE) for transform in self.fixed)
+
+    def draw_signs(self, data: Any, graph: Graph) -> None:
+        """Flip the signs of the eigenvectors that ``data`` carries now, for many steps at once: a step then does not.
+
+        ``data.signs_drawn`` says so; whoever cuts ``data`` into batches passes it on.
+        """
+        for number, transform in enumerate(self.fixed):
+            if isinstance(transform, AddEigenvectorPE) and transform.attr_name is not None:
+                stored: Tensor = getattr(data, transform.attr_name)
+                setattr(data, transform.attr_name, self._flipped(number, stored, graph))
+        data.signs_drawn = True
 
     def get_extra_state(self) -> dict[str, int]:
         return {"num_draws": self.num_draws}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
 from types import SimpleNamespace
@@ -94,6 +95,8 @@ class Batches:
         share: (rank, number of processes): of each batch this process gets every so many-th graph.
         draw: Draws the random encodings; ``None`` leaves that to the model.
         bytes_per_node: Of what ``draw`` returns.
+        draw_signs: Changes the signs of stored eigenvectors, as ``RFPModel.draw_signs`` does; ``None`` leaves that to
+            the model.
         sort: Whether the layers will ask for sorted edges (:mod:`rfp.nn.neighbors`).
     """
 
@@ -108,11 +111,13 @@ class Batches:
         share: tuple[int, int] = (0, 1),
         draw: Draw | None = None,
         bytes_per_node: int = 0,
+        draw_signs: Callable[[Any, Graph], None] | None = None,
         sort: bool = False,
     ) -> None:
         self.epoch = 0
         self.batch_size, self.seed, self.share = batch_size, seed, share
         self._draw, self._bytes_per_node, self._sort = draw, bytes_per_node, sort
+        self._draw_signs = draw_signs
         rows = loaded.rows(part, split).cpu()
         self._node_level = loaded.task.level == "node"
         graphs = loaded.graphs
@@ -178,9 +183,12 @@ class Batches:
         device = self.graphs.device
         label = whole.y if self._y is None else self._y[chosen.to(device, non_blocking=True)]
         drawn = None
-        if self._draw is not None and not self._keep:
+        if not self._keep and (self._draw is not None or self._draw_signs is not None):
             weight = getattr(whole, "edge_weight", None)
-            drawn = self._draw(whole, Graph(whole.edge_index, whole.num_nodes, weight, whole.ptr, check=False))
+            graphs = Graph(whole.edge_index, whole.num_nodes, weight, whole.ptr, check=False)
+            drawn = None if self._draw is None else self._draw(whole, graphs)
+            if self._draw_signs is not None:
+                self._draw_signs(whole, graphs)
         node = _Ranges(nodes, device)
         edge = _Ranges([int(self._edges[batch].sum()) for batch in batches], device)
         graph_of = _Ranges([len(batch) for batch in batches], device)
@@ -190,7 +198,7 @@ class Batches:
         orders = self._orders(whole, node, edge)
         for i in range(len(batches)):
             n, e, g = node.of(i), edge.of(i), graph_of.of(i)
-            data = SimpleNamespace(x=None, edge_attr=None)
+            data = SimpleNamespace(x=None, edge_attr=None, signs_drawn=getattr(whole, "signs_drawn", False))
             vars(data).update({name: whole[name][n] for name in self.graphs.nodes if name not in ("y", "counted")})
             vars(data).update({name: whole[name][e] for name in self.graphs.edges})
             weight = getattr(data, "edge_weight", None)
@@ -222,6 +230,10 @@ class Batches:
         )
 
     def _with_draw(self, batch: Batch) -> Batch:
-        if self._draw is None:
-            return batch
-        return Batch(batch.data, batch.graph, batch.label, batch.counted, self._draw(batch.data, batch.graph))
+        data, drawn = batch.data, None
+        if self._draw_signs is not None:
+            data = copy(data)
+            self._draw_signs(data, batch.graph)
+        if self._draw is not None:
+            drawn = self._draw(data, batch.graph)
+        return Batch(data, batch.graph, batch.label, batch.counted, drawn)

@@ -46,9 +46,8 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
         report: Told the epoch and its validation score; what it raises ends the run.
     """
 
-    # Where steps are recorded and replayed, if the model allows it: ("cuda",) to try. Not by default, for it has been
-    # tested in part only (the padded step on a CPU).
-    record_on: tuple[str, ...] = ()
+    # Where steps are recorded and replayed, if the model allows it.
+    record_on: tuple[str, ...] = ("cuda",)
 
     def __init__(
         self,
@@ -100,6 +99,7 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
                 share=share,
                 draw=self._draw if beforehand else None,
                 bytes_per_node=4 * width if beforehand else 0,
+                draw_signs=self._draw_signs if self.model.flips_signs else None,
                 sort=self.model.config.backbone in ("gin", "gine") and self.loaded.y.is_cuda,
             ),
             "val": Batches(self.loaded, "val", self.split, batch_size=size * EVALUATION_BATCH),
@@ -108,6 +108,10 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
     @torch.no_grad()
     def _draw(self, data: Any, graph: Graph) -> list[Tensor]:
         return self.model.draw(data, graph=graph)
+
+    @torch.no_grad()
+    def _draw_signs(self, data: Any, graph: Graph) -> None:
+        self.model.draw_signs(data, graph)
 
     def train_dataloader(self) -> Batches:
         return self.batches["train"]

@@ -23,7 +23,6 @@ from rfp.nn.layers import real_rows
 from rfp.nn.neighbors import SortedEdges, remember_sorted, sorted_edges
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
-from rfp.transforms import AddEigenvectorPE
 
 # Layers that read a padded batch and never ask the device for a size.
 RECORDABLE = ("gin", "gine", "mlp")
@@ -39,7 +38,6 @@ def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices:
         loaded.task.level == "graph"
         and model.config.backbone in RECORDABLE
         and not any(encoder.learned for encoder in model.drawn)
-        and not any(isinstance(transform, AddEigenvectorPE) for transform in model.fixed)  # signs drawn by the host
         and precision != "16-mixed"  # whose scaler looks at the gradients
         and num_devices == 1
     )
@@ -144,7 +142,7 @@ class StaticStep:
     def _make(self, batch: Batch) -> None:
         """The padded tensors."""
         device, n, m = self.total.device, self.num_nodes, self.num_edges
-        self.data = SimpleNamespace(x=None, edge_attr=None)
+        self.data = SimpleNamespace(x=None, edge_attr=None, signs_drawn=batch.data.signs_drawn)
         for name, value in vars(batch.data).items():
             if isinstance(value, Tensor):
                 rows = m if name in self.edge_attributes else n
