@@ -1,6 +1,11 @@
 """Batch normalisation that leaves padding out, against PyTorch's on the real rows alone."""
 
 import copy
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -57,3 +62,41 @@ def test_half_precision_keeps_its_type() -> None:
     out = masked_batch_norm(torch.randn(6, 4, dtype=torch.bfloat16), torch.ones(6, 1), norm)
     assert out.dtype == torch.bfloat16
     assert norm.running_mean.dtype == torch.float32
+
+
+KERNELS = """
+import copy, torch
+from torch import nn
+from rfp.nn import triton_masked_norm
+from rfp.nn.masked_norm import FusedMaskedNorm, masked_batch_norm
+triton_masked_norm._MAX_PARTS = 4  # so that a part has several tiles
+torch.manual_seed(0)
+shapes = (((7, 4), 5), ((1, 3), 1), ((150, 33), 149), ((3, 150, 33), 97), ((2, 400, 5), 400), ((300, 40), 20))
+for shape, keep in shapes:
+    norm = nn.BatchNorm1d(shape[-1])
+    with torch.no_grad():
+        norm.weight.uniform_(0.5, 2)
+        norm.bias.uniform_(-1, 1)
+    twin = copy.deepcopy(norm)
+    x = torch.randn(shape) * 3 + 100
+    real = (torch.arange(shape[-2]) < keep).float()[:, None]
+    weight = torch.randn(shape) * real  # no gradient comes in at the padding
+    mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    fused, plain = FusedMaskedNorm.apply(mine, real, norm.weight, norm.bias, norm), masked_batch_norm(other, real, twin)
+    torch.testing.assert_close(fused * real, plain * real, atol=1e-4, rtol=1e-4)
+    (fused * weight).sum().backward()
+    (plain * weight).sum().backward()
+    torch.testing.assert_close(mine.grad, other.grad, atol=1e-4, rtol=1e-4)
+    for name in ("weight", "bias"):
+        torch.testing.assert_close(getattr(norm, name).grad, getattr(twin, name).grad, atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(norm.running_mean, twin.running_mean)
+    torch.testing.assert_close(norm.running_var, twin.running_var, atol=1e-5, rtol=1e-4)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_kernels_equal_the_plain_path() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    done = subprocess.run([sys.executable, "-c", KERNELS], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == "equal\n", done.stderr

@@ -81,8 +81,7 @@ def test_every_config_is_a_model() -> None:
             assert len(set(names)) == len(names), (number, found.row.id)  # two under one name would be read twice
             if config.task == "node":
                 assert config.norm != "batch"
-                backbone = "mlp" if found.column.family == "webkb" else "gcn"
-                assert config.backbone == backbone or found.row.id in ("mlp", "gcn")
+                assert config.backbone == "gcn" or found.row.id == "mlp"
 
 
 def test_k_and_p_are_the_papers() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rfp.backends import triton_available
+
 
 def masked_batch_norm(x: Tensor, real: Tensor, norm: nn.BatchNorm1d) -> Tensor:
     r"""Training-mode batch normalisation over the real rows of all leading dimensions.
@@ -22,6 +24,9 @@ def masked_batch_norm(x: Tensor, real: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         real: ``[n, 1]``, 1 for a row that counts and 0 for padding; at least one must count.
         norm: The parameters and running statistics.
     """
+    if x.is_cuda and x.numel() and triton_available() and not torch.compiler.is_compiling():
+        fused: Tensor = FusedMaskedNorm.apply(x, real, norm.weight, norm.bias, norm)  # type: ignore[no-untyped-call]
+        return fused
     share = real.expand(*x.shape[:-1], 1).reshape(1, -1)
     count = share.sum()
     momentum = 0.1 if norm.momentum is None else norm.momentum
@@ -34,6 +39,35 @@ def masked_batch_norm(x: Tensor, real: Tensor, norm: nn.BatchNorm1d) -> Tensor:
             norm.running_var.lerp_(var * (count / (count - 1).clamp_min(1)), momentum)
     normalized: Tensor = out.view(x.shape)
     return normalized
+
+
+class FusedMaskedNorm(torch.autograd.Function):
+    """:func:`masked_batch_norm` by the kernels of :mod:`rfp.nn.triton_masked_norm`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, real: Tensor, weight: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
+        from rfp.nn.triton_masked_norm import launch_forward
+
+        rows = x.reshape(-1, x.size(-1)).contiguous()
+        momentum = 0.1 if norm.momentum is None else norm.momentum
+        out, mean, scale, count = launch_forward(  # type: ignore[no-untyped-call]
+            rows, real.reshape(-1), weight, bias, norm.running_mean, norm.running_var, norm.eps, momentum
+        )
+        ctx.save_for_backward(rows, real, weight, mean, scale, count)
+        normalized: Tensor = out.view(x.shape)
+        return normalized
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
+        from rfp.nn.triton_masked_norm import launch_backward
+
+        rows, real, weight, mean, scale, count = ctx.saved_tensors
+        flat = grad.reshape(rows.shape).contiguous()
+        grad_x, grad_weight, grad_bias = launch_backward(  # type: ignore[no-untyped-call]
+            flat, rows, real.reshape(-1), weight, mean, scale, count
+        )
+        return grad_x.view(grad.shape), None, grad_weight, grad_bias, None
 
 
 class _MaskedNorm(torch.autograd.Function):
