@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from rfp.bench.cases import CASES
-from rfp.bench.runner import read, slope
+from rfp.bench.runner import is_detail, read, slope
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -52,9 +52,9 @@ def table() -> str:
         lines += ["| case | method | median | against ours |" + (" against a copy of its bytes |" if copies else "")]
         lines += ["|---|---|---|---|" + ("---|" if copies else "")]
         for row in rows:
-            if row.seconds is None or row.case not in CASES:
+            if row.seconds is None or row.case not in CASES or is_detail(row):
                 continue
-            ours = "" if row.ratio is None else "1×" if row.ratio == 1 else times(row.ratio)
+            ours = "" if row.ratio is None or row.name.startswith("rfp,") else times(row.ratio)
             line = f"| {row.case} | {row.name} | {seconds(row.seconds)} | {ours} |"
             lines.append(line + (f" {times(row.times_copy)} |" if row.times_copy else " |" if copies else ""))
         fitted = slope(rows)

@@ -141,6 +141,11 @@ def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int
     )
 
 
+def is_detail(row: Row) -> bool:
+    """Whether a row measures a part of the work, or another work: for those who look for where the time goes."""
+    return row.name.endswith((", l2", ", none")) or ", one product" in row.name or ", one normalisation" in row.name
+
+
 def slope(rows: list[Row]) -> float | None:
     """The log-log slope of time against edges over the scaling rows; 1 is linear."""
     points = [(row.num_edges, row.seconds) for row in rows if row.num_edges and row.seconds]

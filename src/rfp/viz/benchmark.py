@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rfp.errors import MissingExtraError
@@ -20,14 +21,14 @@ def plot(results: Path | Sequence[Path], picture: Path) -> Path:
     except ImportError as error:
         raise MissingExtraError("matplotlib", "cli", "drawing a benchmark") from error
     from rfp.bench.cases import CASES
-    from rfp.bench.runner import machine, read
+    from rfp.bench.runner import is_detail, machine, read
 
     paths = [results] if isinstance(results, Path) else list(results)
     panels: dict[tuple[str, str], list[Any]] = defaultdict(list)
     lines: dict[str, list[Any]] = defaultdict(list)
     for path in paths:
         for row in read(path):
-            if row.seconds is not None and row.case in CASES:
+            if row.seconds is not None and row.case in CASES and not is_detail(row):
                 (lines[machine(path)] if row.num_edges else panels[row.case, machine(path)]).append(row)
     bars = [(name, where, rows) for (name, where), rows in panels.items() if len(rows) > 1]
     count = len(bars) + bool(lines)
@@ -50,12 +51,18 @@ def plot(results: Path | Sequence[Path], picture: Path) -> Path:
 
 
 def _bars(axes: Any, rows: list[Any]) -> None:
-    names = [row.name for row in rows]
+    names = [fill(row.name, 34) for row in rows]
     seconds = [row.seconds for row in rows]
     colors = [_OURS if name.startswith("rfp") else _PEER for name in names]
     axes.barh(names[::-1], seconds[::-1], color=colors[::-1])
     for place, row in enumerate(rows[::-1]):
-        times = "" if row.ratio == 1 else f"  ({row.ratio:.3g}×)"
+        times = (
+            ""
+            if row.name.startswith("rfp")
+            else f"  ({row.ratio:,.0f}×)"
+            if row.ratio >= 100
+            else f"  ({row.ratio:.3g}×)"
+        )
         axes.text(row.seconds * 1.05, place, f"{_short(row.seconds)}{times}", va="center", fontsize=7)
     axes.set_xscale("log")
     axes.set_xlim(min(seconds) / 2, max(seconds) * 20)
