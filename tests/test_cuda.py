@@ -1,5 +1,7 @@
 """The same code on a GPU: the same draws, the same states. Skipped where there is none."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import rfp
 import rfp.nn
 from rfp.bench.gate import gate
 from rfp.bench.graphs import molecule_like, power_law, random_batch
+from rfp.graph import Graph
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend
 
@@ -89,3 +92,74 @@ def test_module_on_the_gpu_equals_the_cpu_in_evaluation() -> None:
     graph = molecule_like(50)
     module = rfp.nn.RandomFeaturePropagation(num_channels=8, num_steps=4, num_trajectories=2).eval()
     torch.testing.assert_close(module(graph.to("cuda")).cpu(), module(graph), atol=2e-4, rtol=2e-4)
+
+
+def learned_encoder(backend: str, **options: object) -> rfp.nn.RandomFeaturePropagation:
+    """In training mode, with the same weights and draws at every call."""
+    torch.manual_seed(0)
+    operator = rfp.nn.LearnedOperator(12)
+    with torch.no_grad():
+        # A sharp attention: that of fresh weights is almost of rank one, and rounding decides on what remains of it.
+        operator.query.weight *= 4
+        operator.key.weight *= 4
+    return rfp.nn.RandomFeaturePropagation(operators=[operator], backend=backend, **options).to("cuda").train()
+
+
+@pytest.mark.parametrize("trajectories", [1, 5])
+@pytest.mark.parametrize("unit_start", [False, True])
+@pytest.mark.parametrize(("normalization", "every"), [("qr", 1), ("qr", 2), ("l2", 1), ("none", 1)])
+def test_learned_operators_in_one_kernel(normalization: str, every: int, unit_start: bool, trajectories: int) -> None:
+    graph = molecule_like(128).to("cuda")
+    x = torch.randn(graph.num_nodes, 12, generator=torch.Generator().manual_seed(1)).to("cuda")
+    # Two products between normalisations square the condition number, which eight columns do not bear in float32.
+    options = {"num_channels": 8 // every, "num_steps": 6, "normalization": normalization, "normalize_every": every}
+    options |= {"num_trajectories": trajectories, "unit_start": unit_start}
+    found = []
+    for backend in ("dense", "sparse"):
+        encoder = learned_encoder(backend, **options)
+        out = encoder(graph, x=x)
+        weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(2)).to("cuda")
+        found.append((out.detach(), torch.autograd.grad((out * weight).sum(), list(encoder.parameters()))))
+    (states, grads), (right, right_grads) = found
+    torch.testing.assert_close(states, right, atol=1e-4, rtol=1e-4)
+    for got, want in zip(grads, right_grads, strict=True):
+        assert float((got - want).norm()) <= 1e-3 * float(want.norm())
+
+
+@pytest.mark.parametrize("num_channels", [16, 32])
+@pytest.mark.parametrize("sizes", [(1, 14), (15, 30), (31, 64)])
+def test_learned_operators_of_every_width(num_channels: int, sizes: tuple[int, int]) -> None:
+    # Rounding decides on small directions here, so each state is held against the one before it, by QR in float64.
+    numbers = torch.randint(sizes[0], sizes[1] + 1, (40,), generator=torch.Generator().manual_seed(3))
+    ptr = torch.cat([torch.zeros(1, dtype=torch.long), numbers.cumsum(0)])
+    graph = Graph(torch.zeros(2, 0, dtype=torch.long), int(ptr[-1]), ptr=ptr).to("cuda")
+    torch.manual_seed(4)
+    x = torch.randn(graph.num_nodes, 6, device="cuda")
+    learned = rfp.nn.LearnedOperator(6).to("cuda")(x, graph)
+    features = rfp.random_features(graph, num_channels=num_channels)
+    trajectory = rfp.propagate(learned, features, num_steps=8, ptr=graph.offsets)
+    assert trajectory.report.backend == "dense"
+    states = trajectory.states.detach().double()  # [1, n, 9, k]
+    matrices = [block.matrix for block in learned.dense_blocks()]
+    gradient = torch.autograd.grad(trajectory.storage.pow(3).sum(), matrices)
+    assert all(bool(one.isfinite().all()) for one in gradient)
+    with torch.no_grad():
+        for p in range(1, 9):
+            q = states[0, :, p]
+            image = learned @ states[0, :, p - 1]
+            for first, last in pairwise(ptr.tolist()):
+                one, y = q[first:last], image[first:last]
+                kept = (one.norm(dim=0) > 0.5).double()
+                torch.testing.assert_close(one.T @ one, torch.diag(kept), atol=1e-5, rtol=0)
+                left = (y - one @ (one.T @ y)).norm(dim=0)
+                assert float(left.max()) <= 1.1e-5 * float(y.norm(dim=0).max())
+                assert float((one.T @ y).tril(-1).abs().max()) <= 1e-5 * float(y.norm(dim=0).max())
+
+
+def test_auto_chooses_the_kernel_of_learned_operators() -> None:
+    graph = molecule_like(20).to("cuda")
+    learned = rfp.nn.LearnedOperator(3).to("cuda")(torch.randn(graph.num_nodes, 3, device="cuda"), graph)
+    trajectory = rfp.encode(graph, operators=[learned], num_steps=3)
+    assert trajectory.report.backend == "dense"
+    assert "at most 64 nodes" in trajectory.report.reason
+    assert rfp.encode(graph, operators=[learned, "adjacency"], num_steps=3).report.backend == "sparse"

@@ -115,7 +115,21 @@ def encode_with(
         if hit is not None:
             return hit
     operators, start = prepare(settings, graph, features=features, graph_keys=graph_keys)
-    trajectory = propagate(
+    trajectory = propagate_with(settings, graph, operators, start, progress)
+    if stored is not None:
+        stored.save(key, trajectory)
+    return trajectory
+
+
+def propagate_with(
+    settings: Settings,
+    graph: Graph,
+    operators: Sequence[Operator],
+    start: Tensor,
+    progress: Callable[[int], None] | None = None,
+) -> Trajectory:
+    """:func:`~rfp.propagate.propagate` with the settings' arguments, from features that are there."""
+    return propagate(
         operators,
         start,
         num_steps=settings.num_steps,
@@ -127,9 +141,6 @@ def encode_with(
         storage_dtype=settings.storage_dtype,
         progress=progress,
     )
-    if stored is not None:
-        stored.save(key, trajectory)
-    return trajectory
 
 
 def prepare(
@@ -139,7 +150,12 @@ def prepare(
     operators = [as_operator(operator, graph, settings.dtype) for operator in settings.operators]
     if features is not None:
         return operators, _given_features(features, graph, settings.dtype)
-    start = random_features(
+    return operators, draw_start(settings, graph, graph_keys)
+
+
+def draw_start(settings: Settings, graph: Graph, graph_keys: Tensor | None = None) -> Tensor:
+    """The random features that all operators start from, ``[B, n, k]``."""
+    return random_features(
         graph,
         num_channels=settings.num_channels,
         num_trajectories=settings.num_trajectories,
@@ -148,7 +164,6 @@ def prepare(
         dtype=settings.dtype,
         graph_keys=graph_keys,
     )
-    return operators, start
 
 
 def _given_features(features: Tensor, graph: Graph, dtype: torch.dtype) -> Tensor:

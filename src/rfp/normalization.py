@@ -41,7 +41,7 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     """Sum the rows of each graph, ``[n, ...] -> [num_graphs, ...]``, in a fixed order on every device."""
     if len(ptr) == 2:
         return x.sum(0, keepdim=True)
-    return torch.segment_reduce(x, "sum", lengths=ptr.diff(), axis=0)
+    return torch.segment_reduce(x, "sum", lengths=ptr.diff(), axis=0, unsafe=x.is_cuda)
 
 
 def _blocks(a: Tensor, ptr: Tensor) -> Iterator[Tensor]:

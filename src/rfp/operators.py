@@ -60,6 +60,33 @@ class Operator(Protocol):
 
 
 @dataclass(frozen=True)
+class DenseBlock:
+    """Matrices of several graphs, padded to one width.
+
+    Args:
+        matrix: ``[g, width, width]``; what lies at the padding is of no meaning.
+        rows: ``[g, width]`` node numbers, those of a graph in a row; n (one past the last node) at the padding.
+    """
+
+    matrix: Tensor
+    rows: Tensor
+
+
+class BlockOperator(Operator, Protocol):
+    """An operator that may hold its matrices as padded blocks, which kernels for small graphs read."""
+
+    def dense_blocks(self) -> list[DenseBlock] | None:
+        """Blocks that together hold every node once; ``None`` if the matrices are not formed."""
+        ...
+
+
+def blocks_of(operator: Operator) -> list[DenseBlock] | None:
+    """The operator's padded blocks, if it is a :class:`BlockOperator` that has formed them."""
+    read: Callable[[], list[DenseBlock] | None] | None = getattr(operator, "dense_blocks", None)
+    return None if read is None else read()
+
+
+@dataclass(frozen=True)
 class MatrixOperator:
     """A sparse matrix as an operator; never differentiated through."""
 

@@ -30,6 +30,7 @@ _WHOLE = {
     "compiled": "rfp.backends.small_graphs",
     "fused": "rfp.backends.fused",
     "cuda_sparse": "rfp.backends.cuda_sparse",
+    "dense": "rfp.backends.dense",
 }
 # Ways of orthonormalising that a plain full-rank QR never needs.
 _FALLBACKS = ("cholesky_dropping", "gram_schmidt")

@@ -41,6 +41,14 @@ def test_equals_the_reference(results: Any, name: str) -> None:
     assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
 
 
+@pytest.mark.parametrize(("name", "when"), [("wide graph", "found"), ("directed", "left alone")])
+def test_without_the_lanes_of_a_warp(results: Any, name: str, when: str) -> None:
+    got, tally = results[when]
+    want, reference_tally = expected(CASES[name])
+    torch.testing.assert_close(got, want, atol=2e-5, rtol=2e-5)
+    assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
+
+
 def check_ill_conditioned(got: torch.Tensor, dropped: int) -> None:
     """Orthonormal to 1e-6, zero where Householder's decomposition in float64 finds a column dependent, the same
     span.

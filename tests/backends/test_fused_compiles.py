@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource, make_backend  # noqa: E402
 from triton.runtime.jit import JITFunction  # noqa: E402
 
-from rfp.backends import triton_large, triton_small  # noqa: E402
+from rfp.backends import triton_dense, triton_large, triton_small  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not isinstance(triton_small.small_graphs_kernel, JITFunction), reason="the interpreter was chosen"
@@ -56,9 +56,13 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
     constants = {"N": width, "PANELS": panels, "SLOTS": 4, "NORMALIZATION": normalization}
     drawn = {"DISTRIBUTION": distribution, "RAW_KEYS": raw_keys}
     stored = "*fp32" if normalization == 2 else "*fp16"
-    text = check(triton_small.small_graphs_kernel, {**SMALL, "out": stored}, {**constants, **drawn})
-    assert "tt.func public @small_graphs_kernel" in text
-    assert ("tt.dot" in text) == (normalization == 2)
+    for lanes in (True, False):
+        constants["LANES"] = lanes
+        text = check(triton_small.small_graphs_kernel, {**SMALL, "out": stored}, {**constants, **drawn})
+        by_lanes = lanes and normalization == 2 and width <= 64 and panels == 1
+        assert "tt.func public @small_graphs_kernel" in text
+        assert ("tt.dot" in text) == (normalization == 2 and not by_lanes)
+        assert ("mma.sync" in text) == by_lanes
 
 
 LARGE = {
@@ -90,3 +94,22 @@ def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
     # Only the widest states are worth splitting.
     assert ("bf16" in gram) == (width == 64 and not l2)
     assert ("tf32x3" in applied) == (width == 64 and not l2)
+
+
+DENSE = {
+    "grad_matrix": "*fp32", "grad_out": "*fp32", "out": "*fp32", "features": "*fp32", "matrix": "*fp32", "rows": "*i64",
+    "dropped": "*i64", "n": "i32", "width": "i32", "num_trajectories": "i32", "node_stride": "i32",
+    "trajectory_stride": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("normalization", [0, 1, 2])
+@pytest.mark.parametrize("nodes", [16, 32, 64])
+@pytest.mark.parametrize("channels", [16, 32])
+def test_dense_matrices_of_small_graphs(nodes: int, channels: int, normalization: int) -> None:
+    constants = {"N": nodes, "K": channels, "NORMALIZATION": normalization}
+    forward = check(triton_dense.dense_forward_kernel, DENSE, constants)
+    backward = check(triton_dense.dense_backward_kernel, DENSE, constants)
+    # One product a step, in float64; backward, two and what the normalisation needs.
+    assert forward.count(" = tt.dot ") == 1
+    assert backward.count(" = tt.dot ") == {0: 2, 1: 3, 2: 6}[normalization]

@@ -134,6 +134,16 @@ def solve_fused() -> dict[str, Any]:
         small, [from_name("adjacency", small)], num_channels=4, num_steps=1, graph_keys=keys, largest=6, tally=tally
     )
     results["draw and propagate"] = drawn.cpu(), dict(tally)
+    # As if the compiler had put the lanes out of order: found at the first launch, and left alone at the second.
+    looked_at = dict(fused._LOOKED_AT)
+    trusted, fused._trusted = fused._trusted, lambda compiled: bool(fused._LOOKED_AT.setdefault("other", False))
+    for name, when in (("wide graph", "found"), ("directed", "left alone")):
+        tally = Counter()
+        results[when] = fused.run(fused_cases()[name].problem(DEVICE), torch.float32, tally).cpu(), dict(tally)
+        assert not fused._lanes_are_usable(torch.zeros(1, device=DEVICE))
+    fused._trusted = trusted
+    fused._LOOKED_AT.clear()
+    fused._LOOKED_AT.update(looked_at)
     return results
 
 
@@ -155,7 +165,13 @@ def solve_sparse() -> dict[str, Any]:
     return results
 
 
-SOLVERS = {"fused": solve_fused, "cuda_sparse": solve_sparse}
+def solve_dense() -> dict[str, Any]:
+    from tests.backends import dense_cases
+
+    return dense_cases.solve_all(DEVICE)
+
+
+SOLVERS = {"fused": solve_fused, "cuda_sparse": solve_sparse, "dense": solve_dense}
 
 
 def solved(which: str, folder: Path) -> Any:

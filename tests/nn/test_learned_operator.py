@@ -23,7 +23,8 @@ def mixed_batch() -> Graph:
 
 def uneven_batch() -> Graph:
     """One graph far larger than the rest: padded in several blocks."""
-    return as_graph([as_graph(g) for g in (nx.path_graph(40), nx.path_graph(3), nx.empty_graph(2), nx.cycle_graph(5))])
+    small = (nx.path_graph(3), nx.empty_graph(2), nx.cycle_graph(5), nx.path_graph(4))
+    return as_graph([as_graph(g) for g in (nx.path_graph(40), *small)])
 
 
 def by_hand(module: LearnedOperator, x: Tensor, graph: Graph) -> Tensor:
@@ -82,6 +83,22 @@ def test_matrix_of_each_graph(form: str) -> None:
     matrices = module(x, graph).matrix()
     assert [tuple(m.shape) for m in matrices] == [(s, s) for s in sizes]
     assert torch.allclose(torch.block_diag(*matrices), by_hand(module, x, graph), atol=1e-6)
+
+
+def test_blocks_hold_the_matrix_of_each_graph_once() -> None:
+    torch.manual_seed(1)
+    graph = uneven_batch()
+    x = torch.randn(graph.num_nodes, 3)
+    learned = LearnedOperator(3, form="dense")(x, graph)
+    blocks = learned.dense_blocks()
+    assert blocks is not None
+    assert len(blocks) > 1
+    whole = torch.zeros(graph.num_nodes + 1, graph.num_nodes + 1)
+    for block in blocks:
+        for rows, matrix in zip(block.rows, block.matrix, strict=True):
+            whole[rows[:, None], rows] += matrix
+    assert torch.allclose(whole[:-1, :-1], torch.block_diag(*learned.matrix()))
+    assert LearnedOperator(3, form="implicit")(x, graph).dense_blocks() is None
 
 
 @pytest.mark.parametrize("kernel", ["blocks", "sdpa"])

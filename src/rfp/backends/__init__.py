@@ -6,6 +6,7 @@
 ``compiled``     many small graphs on a CPU: the whole trajectory of a graph in cache (Numba)
 ``fused``        many small graphs on a GPU: the whole trajectory of a graph in registers (Triton)
 ``cuda_sparse``  one large graph on a GPU: product and Gram matrix in one pass, no host in the loop (Triton)
+``dense``        learned operators of small graphs on a GPU: a whole trajectory and its gradient, a kernel each (Triton)
 ===============  ================================================================================
 """
 
@@ -18,20 +19,23 @@ import torch
 
 from rfp.backends.problem import Problem
 from rfp.errors import ArgumentError, unknown_choice
-from rfp.operators import MatrixOperator
+from rfp.operators import MatrixOperator, blocks_of
 
-BACKENDS = ("reference", "sparse", "compiled", "fused", "cuda_sparse")
+BACKENDS = ("reference", "sparse", "compiled", "fused", "cuda_sparse", "dense")
 
 # The largest graph whose states the compiled backend keeps in cache, and its widest k. Beside plain loops over small
 # graphs it is 43 to 85 times as fast (benchmarks/results/neoverse-n1-2-cores.csv, case small).
 COMPILED_MAX_NODES = 512
 COMPILED_MAX_CHANNELS = 128
 # The largest graph and the widest k that the registers of the fused kernel hold; larger graphs of a batch take the
-# sparse path beside it. On ZINC's graphs it is two hundred times as fast as that path, on one graph of arXiv's size the
-# kernels for one large graph are almost four times as fast (benchmarks/results/gpu-nvidia-h200.csv): so a GPU takes a
-# kernel wherever one of them can run.
+# sparse path beside it. On ZINC's graphs it is eighty times as fast as that path, on one graph of arXiv's size the kernels
+# for one large graph are five times as fast (benchmarks/results/nvidia-h200.csv): so a GPU takes a kernel wherever one of
+# them can run.
 FUSED_MAX_NODES = 128
 FUSED_MAX_CHANNELS = 64
+# The widest block of dense matrices and the widest k of the kernels that are differentiated through.
+DENSE_MAX_NODES = 64
+DENSE_MAX_CHANNELS = 32
 
 
 @cache
@@ -55,7 +59,9 @@ def choose(problem: Problem, requested: str = "auto") -> tuple[str, str]:
     if requested != "auto":
         return requested, "requested"
     if any(operator.differentiable for operator in problem.operators):
-        return "sparse", "a learned operator is differentiated through"
+        if obstacle := _dense_obstacle(problem):
+            return "sparse", f"a learned operator is differentiated through; no kernel for it: {obstacle}"
+        return "dense", f"learned operators of graphs of at most {DENSE_MAX_NODES} nodes on a GPU"
     if problem.features.device.type == "cuda":
         return _choose_on_gpu(problem)
     if obstacle := _compiled_obstacle(problem):
@@ -115,4 +121,32 @@ def _cuda_sparse_obstacle(problem: Problem) -> str:
     return "several graphs" if len(problem.ptr) != 2 else _kernel_obstacle(problem)
 
 
-_OBSTACLES = {"compiled": _compiled_obstacle, "fused": _fused_obstacle, "cuda_sparse": _cuda_sparse_obstacle}
+def _dense_obstacle(problem: Problem) -> str:
+    """Why the backend for learned operators of small graphs cannot run this problem; empty if it can."""
+    if problem.features.device.type != "cuda":
+        return "the states are not on a GPU"
+    if problem.features.dtype != torch.float32:
+        return f"states in {problem.features.dtype}"
+    if problem.normalization not in ("none", "l2", "qr"):
+        return f"normalization {problem.normalization!r}"
+    if problem.features.size(2) > DENSE_MAX_CHANNELS:
+        return f"more than {DENSE_MAX_CHANNELS} channels"
+    if problem.features.requires_grad and torch.is_grad_enabled():
+        return "the features require a gradient"
+    for operator in problem.operators:
+        blocks = blocks_of(operator)
+        if blocks is None:
+            return "an operator is not formed as dense blocks"
+        if any(block.matrix.dtype != torch.float32 for block in blocks):
+            return "an operator is not in float32"
+        if any(block.rows.size(1) > DENSE_MAX_NODES for block in blocks):
+            return f"a graph of more than {DENSE_MAX_NODES} nodes"
+    return "" if triton_available() else "Triton is not installed"
+
+
+_OBSTACLES = {
+    "compiled": _compiled_obstacle,
+    "fused": _fused_obstacle,
+    "cuda_sparse": _cuda_sparse_obstacle,
+    "dense": _dense_obstacle,
+}

@@ -6,10 +6,13 @@ is sorted, padded in memory or counted on the host. Larger graphs of the same ba
 
 Orthonormalisation is one pass of Cholesky QR on the float64 tensor cores (:mod:`rfp.backends.triton_columns`, and
 :mod:`rfp.backends.triton_factor` for more than 16 channels or 64 nodes), and Gram-Schmidt where that is not accurate.
+The former is written for the lanes of a warp: it needs a GPU of compute capability 9, and what the compiler has made of
+it is looked at before a result counts (:mod:`rfp.backends.lane_layouts`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -20,6 +23,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends import FUSED_MAX_CHANNELS, FUSED_MAX_NODES
+from rfp.backends.lane_layouts import lanes_in_order
 from rfp.backends.larger_graphs import fill_larger_graphs
 from rfp.backends.problem import Problem
 from rfp.backends.tally import count_later
@@ -146,11 +150,28 @@ class Trajectories:
         distribution: int = 0,
     ) -> None:
         """Launch for each run of operators that share their index tensors, and each width of graphs."""
+        for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
+            if self._all_right(operators, features, keys, raw_keys, root, distribution, lanes):
+                return
+            self.dropped.zero_()
+
+    def _all_right(
+        self,
+        operators: Sequence[MatrixOperator],
+        features: Tensor | None,
+        keys: Tensor | None,
+        raw_keys: bool,
+        root: int,
+        distribution: int,
+        lanes: bool,
+    ) -> bool:
+        """Launch; ``False`` if what was compiled for that cannot be trusted with the lanes of a warp."""
         _, num_trajectories, row_operators, states, k = self.out.shape
         num_graphs = len(self.ptr) - 1
         if not num_graphs or not self.out.numel():
-            return
+            return True
         first = 0
+        trusted = True
         for _, group in groupby(operators, key=lambda operator: operator.csr.col.data_ptr()):
             several = list(group)
             csr = several[0].csr
@@ -181,16 +202,24 @@ class Trajectories:
                 NORMALIZATION=self.normalization,
                 DISTRIBUTION=distribution,
                 RAW_KEYS=raw_keys,
+                LANES=lanes,
             )
             with torch.cuda.device(self.out.device) if self.out.is_cuda else nullcontext():
-                self._launch(kernel, k, problems)
+                made = self._launch(kernel, k, problems)
+            if lanes and k <= 16 and self.normalization == NORMALIZATION_CODES["qr"]:
+                trusted &= all(_trusted(compiled) for width, compiled in made if width <= 64)
             first += len(several)
+        return trusted
 
-    def _launch(self, kernel: Callable[..., object], k: int, problems: int) -> None:
-        """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do."""
+    def _launch(self, kernel: Callable[..., Any], k: int, problems: int) -> list[tuple[int, Any]]:
+        """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do.
+
+        Returns:
+            The widths with what was compiled for them.
+        """
         widths = self._widths(problems)
         here = torch.cuda.current_stream() if self.out.is_cuda and len(widths) > 1 else None
-        aside = []
+        aside, made = [], []
         for above, width in widths:
             stream = here
             if here is not None and width != _WIDTHS[0]:
@@ -198,9 +227,10 @@ class Trajectories:
                 stream.wait_stream(here)
                 aside.append(stream)
             with torch.cuda.stream(stream):
-                kernel(above, N=width, **launch_options(width, k, problems))
+                made.append((width, kernel(above, N=width, **launch_options(width, k, problems))))
         for stream in aside:
             torch.cuda.current_stream().wait_stream(stream)
+        return made
 
     def _widths(self, num_problems: int) -> list[tuple[int, int]]:
         """The variants to launch, each with the number of nodes above which it takes a graph."""
@@ -208,6 +238,33 @@ class Trajectories:
         if num_problems < _SINGLE_LAUNCH_BELOW:
             return [(0, needed[-1])]
         return list(zip([0, *needed[:-1]], needed, strict=True))[::-1]
+
+
+# What was looked at: the hash of a compiled kernel, and whether its lanes are in order.
+_LOOKED_AT: dict[str, bool] = {}
+# The instructions of `triton_columns` exist from this compute capability on.
+_LANES_FROM = (9, 0)
+
+
+def _lanes_are_usable(out: Tensor) -> bool:
+    if out.is_cuda and torch.cuda.get_device_capability(out.device) < _LANES_FROM:
+        return False
+    return all(_LOOKED_AT.values())
+
+
+def _trusted(compiled: Any) -> bool:
+    """Whether a compiled kernel has its lanes in order; the first that has not is the last that is tried."""
+    if compiled is None:  # interpreted
+        return True
+    if compiled.hash not in _LOOKED_AT:
+        _LOOKED_AT[compiled.hash] = lanes_in_order(compiled.asm["ttgir"])
+        if not _LOOKED_AT[compiled.hash]:
+            warnings.warn(
+                "this version of Triton lays out small graphs in another way than the fast kernel needs; a slower one "
+                "with the same results is used",
+                stacklevel=2,
+            )
+    return _LOOKED_AT[compiled.hash]
 
 
 def launch_options(width: int, k: int, problems: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from rfp.backends.triton_columns import orthonormalize_columns
+from rfp.backends.triton_columns import folded, orthonormalize_columns, unfolded
 from rfp.backends.triton_factor import gram_schmidt, inverse_factor, upper_word
 from rfp.backends.triton_hash import GOLDEN, draw_pairs, mix
 
@@ -95,9 +95,12 @@ def _product(panels, rows, begin, col, value, PANELS: tl.constexpr, SLOTS: tl.co
     sums = ()
     for c in tl.static_range(PANELS):
         y = panels[c] * own[None, :]
-        for slot in tl.static_range(SLOTS):
+        for slot in tl.static_range(SLOTS - 1):
             index = tl.broadcast_to(slots[2 * slot][None, :], [16, N])
             y += tl.gather(panels[c], index, axis=1) * slots[2 * slot + 1][None, :]
+        if longest >= 0:  # some row fills its last slot
+            index = tl.broadcast_to(slots[2 * SLOTS - 2][None, :], [16, N])
+            y += tl.gather(panels[c], index, axis=1) * slots[2 * SLOTS - 1][None, :]
         sums = sums + (y,)
     for late in range(longest):
         there = start + late < stop
@@ -137,6 +140,7 @@ def small_graphs_kernel(
     NORMALIZATION: tl.constexpr,
     DISTRIBUTION: tl.constexpr,
     RAW_KEYS: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """The trajectory of problem ``(graph * B + trajectory) * O + operator``.
 
@@ -156,6 +160,8 @@ def small_graphs_kernel(
         above: Graphs of at most so many nodes, or of more than N, are left alone.
         PANELS: ``k / 16`` rounded up.
         SLOTS: Entries of each row kept in registers; the others are read at every step.
+        LANES: Whether small states may go through :mod:`rfp.backends.triton_columns`
+            (:mod:`rfp.backends.lane_layouts`).
     """
     problem = tl.program_id(0).to(tl.int64)
     o = problem % num_operators
@@ -165,7 +171,7 @@ def small_graphs_kernel(
     size = (tl.load(ptr + graph + 1) - begin).to(tl.int32)
     if (size <= above) | (size > N):
         return
-    NARROW: tl.constexpr = (PANELS == 1) & (N <= 64) & (NORMALIZATION == 2)
+    NARROW: tl.constexpr = LANES & (PANELS == 1) & (N <= 64) & (NORMALIZATION == 2)
     local = tl.arange(0, N)
     real = local < size
     value += o * nnz
@@ -193,6 +199,14 @@ def small_graphs_kernel(
         tl.store(target + c * 16, a, mask=store)
         panels = panels + (a,)
 
+    if NARROW:
+        place = tl.arange(0, N // 4)[:, None, None]
+        lane = tl.arange(0, 32)[None, :, None]
+        node = place // 2 * 8 + lane // 4
+        folded_channel = place % 2 * 8 + lane % 4 * 2 + tl.arange(0, 2)[None, None, :]
+        folded_row = ((begin + node) * num_trajectories + b) * row_operators + o
+        folded_target = out + folded_row * ((num_steps + 1) * k) + folded_channel
+        folded_mask = (node < size) & (folded_channel < k)
     kept = tl.zeros([32], tl.int32)
     for p in range(1, num_steps + 1):
         panels = _product(panels, rows, begin, col, value, PANELS, SLOTS, N)
@@ -209,12 +223,13 @@ def small_graphs_kernel(
             scale = 0
             ill = 0
             columns = tl.zeros([32], tl.int32)
+            tile = folded(panels[0], N)
             if p % normalize_every == 0:
-                result, columns, scale, ill = orthonormalize_columns(panels[0], N)
+                tile, columns, scale, ill = orthonormalize_columns(panels[0], N)
                 kept += columns
-                panels = (result,)
+                panels = (unfolded(tile, N),)
             # Stored before it is looked at, or the compiler would put the work off until it is known to be wanted.
-            tl.store(target + p * k, panels[0], mask=mask)
+            tl.store(folded_target + p * k, tile, mask=folded_mask)
             if ill > 0:
                 # From the state before, which takes fewer registers than to keep the product meanwhile.
                 tl.debug_barrier()

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rfp.encode import encode_with
+from rfp.encode import draw_start, encode_with, propagate_with
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
 from rfp.normalization import l2
+from rfp.operators import as_operator
 from rfp.propagate import NormalizationChoice, Trajectory
 from rfp.settings import Settings
 
@@ -161,14 +162,20 @@ class RandomFeaturePropagation(nn.Module):
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
         learned = iter(self.learned)
         built = [next(learned)(x, graph) if isinstance(op, nn.Module) else op for op in settings.operators]
-        # In two calls, which draw the same features: the predefined ones may then take a faster backend.
+        # In two calls from the same features: the predefined ones may take a faster backend, and have no replicas.
         is_learned = [isinstance(op, nn.Module) for op in settings.operators]
+        start = draw_start(settings, graph)
         parts: dict[bool, Iterator[Tensor]] = {}
         for kind in sorted(set(is_learned)):
-            chosen = tuple(op for op, mine in zip(built, is_learned, strict=True) if mine == kind)
-            storage = self._storage(replace(settings, operators=chosen), graph, own_graphs=kind)
-            parts[kind] = iter(storage.unbind(-3))
-        return torch.cat([next(parts[kind]).flatten(-2) for kind in is_learned], dim=-1).transpose(-3, -2)
+            chosen = [op for op, mine in zip(built, is_learned, strict=True) if mine == kind]
+            parts[kind] = iter(self._storage(settings, chosen, graph, start, own_graphs=kind).unbind(-3))
+        steps = [next(parts[kind]) for kind in is_learned]  # [n, B, P + 1, k] or [R, n, B, P + 1, k] each
+        if self.unit_start:
+            unit = l2(start.detach(), graph.offsets, Counter()).transpose(0, 1).to(steps[0].dtype)  # [n, B, k]
+            joined = [part for one in steps for part in (unit.expand_as(one[..., 0, :]), one[..., 1:, :].flatten(-2))]
+        else:
+            joined = [one.flatten(-2) for one in steps]
+        return torch.cat(joined, dim=-1).transpose(-3, -2)
 
     def _encoded(self, settings: Settings, graph: Graph) -> Trajectory:
         trajectory = encode_with(settings, graph)
@@ -179,15 +186,21 @@ class RandomFeaturePropagation(nn.Module):
         spread = start.transpose(0, 1)[:, :, None, None].expand(-1, -1, storage.size(2), 1, -1)
         return replace(trajectory, storage=torch.cat([spread, storage[:, :, :, 1:]], dim=3))
 
-    def _storage(self, settings: Settings, graph: Graph, own_graphs: bool) -> Tensor:
-        """``[n, B, O, P + 1, k]``, or ``[R, n, B, O, P + 1, k]`` where every replica has operators of its own."""
-        if self.num_replicas is None:
-            return self._encoded(settings, graph).storage
-        if not own_graphs:
-            shared = self._encoded(settings, graph).storage
-            return shared.expand(self.num_replicas, *shared.shape)
-        each = self._encoded(settings, copies(graph, self.num_replicas)).storage
-        return each.view(self.num_replicas, graph.num_nodes, *each.shape[1:])
+    def _storage(
+        self, settings: Settings, operators: Sequence[Any], graph: Graph, start: Tensor, own_graphs: bool
+    ) -> Tensor:
+        """``[n, B, O, P + 1, k]``, or ``[R, n, B, O, P + 1, k]`` for the R replicas."""
+        replicas, num_nodes = self.num_replicas, graph.num_nodes
+        if replicas is not None and own_graphs:
+            graph = copies(graph, replicas)
+            start = start.transpose(0, 1).repeat(replicas, 1, 1).transpose(0, 1)
+        resolved = [as_operator(operator, graph, settings.dtype) for operator in operators]
+        storage = propagate_with(settings, graph, resolved, start).storage
+        if replicas is None:
+            return storage
+        if own_graphs:
+            return storage.view(replicas, num_nodes, *storage.shape[1:])
+        return storage.expand(replicas, *storage.shape)
 
     def get_extra_state(self) -> dict[str, int]:
         return {"seed": self.settings.seed, "num_draws": self.num_draws}

@@ -11,9 +11,10 @@ from torch_geometric.nn import GCNConv
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.nn.attention import attention_matrix, blockwise_product, fused_is_available, fused_product
-from rfp.nn.gcn import gcn_matrix
+from rfp.nn.gcn import gcn_matrix, gcn_sum
 from rfp.nn.padding import Block, PaddedGraphs
 from rfp.nn.replicas import each_affine, shared_affine
+from rfp.operators import DenseBlock
 
 FORMS = ("auto", "dense", "implicit")
 KERNELS = ("auto", "blocks", "sdpa")
@@ -96,8 +97,7 @@ class LearnedOperator(nn.Module):
             mapped = gcn_matrix(graph).propagate(shared_affine(x, conv.lin.weight))
             bias: Tensor = conv.bias
             return mapped + bias.view(len(mapped), 1, -1)
-        weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
-        out: Tensor = conv(x, graph.edge_index.long(), weight)
+        out: Tensor = gcn_sum(conv.lin(x), graph) + conv.bias
         return out
 
     def _project(self, x: Tensor, neighbours: Tensor, layer: Any) -> Tensor:
@@ -176,6 +176,13 @@ class LearnedMatrix:
         q, k = self._queries[i].to(a.dtype), self._keys[i].to(a.dtype)
         fused = fused_is_available(q, k, a.size(-1), block.real) if self.kernel == "auto" else self.kernel == "sdpa"
         return fused_product(q, k, a, block.real) if fused else blockwise_product(q, k, a, block.real)
+
+    def dense_blocks(self) -> list[DenseBlock] | None:
+        """The matrices as they are kept (:class:`rfp.operators.BlockOperator`); ``None`` in the implicit form."""
+        if self._dense is None:
+            return None
+        pairs = zip(self._dense, self._layout.blocks, strict=True)
+        return [DenseBlock(matrix, block.rows) for matrix, block in pairs]
 
     def matrix(self) -> list[Tensor]:
         """S of each graph, ``[n_g, n_g]``, to look at: O(n²) memory in either form, differentiable."""

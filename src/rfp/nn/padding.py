@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -41,34 +42,39 @@ class PaddedGraphs:
         self.num_nodes = graph.num_nodes
         self.blocks: list[Block] = []
         sizes = graph.sizes.tolist()
-        groups = _groups(sizes)
         device = graph.device
-        place = torch.empty(graph.num_graphs, dtype=torch.long)  # where a graph's first row lands among all padded rows
-        used = 0
-        for graphs in groups:
+        for graphs in _groups(sizes):
             width = max(sizes[g] for g in graphs)
-            place[graphs] = used + torch.arange(len(graphs)) * width
-            used += len(graphs) * width
-            chosen = torch.tensor(graphs, device=device)
+            first, size = graph.offsets[:-1], graph.sizes
+            if len(graphs) < len(sizes):
+                chosen = torch.tensor(graphs, device=device)
+                first, size = first[chosen], size[chosen]
             column = torch.arange(width, device=device)
-            real = column < graph.sizes[chosen, None]
-            rows = torch.where(real, graph.offsets[chosen, None] + column, graph.num_nodes)
+            real = column < size[:, None]
+            rows = torch.where(real, first[:, None] + column, graph.num_nodes).long()
             padded = any(sizes[g] != width for g in graphs)
             self.blocks.append(Block(rows, real if padded else None))
-        local = torch.arange(graph.num_nodes, device=device) - graph.offsets[:-1][graph.batch]
-        self._place = place.to(device)[graph.batch] + local  # [n]
+
+    @cached_property
+    def _place(self) -> Tensor:
+        """Where each node lies among the rows of all blocks, ``[n]``."""
+        rows = torch.cat([block.rows.flatten() for block in self.blocks])
+        place = torch.empty(self.num_nodes + 1, dtype=torch.long, device=rows.device)
+        return place.scatter_(0, rows, torch.arange(len(rows), device=rows.device))[:-1]
 
     def pad(self, x: Tensor, block: Block) -> Tensor:  # [n, c] -> [g, width, c]
         """The rows of a block's graphs, zero at the padding."""
         if len(self.blocks) == 1 and block.real is None:
             return x.view(*block.rows.shape, -1)
-        return torch.cat([x, x.new_zeros(1, x.size(1))])[block.rows]
+        # Not by indexing, whose derivative sorts the rows: none but that of the padding comes twice.
+        rows = torch.cat([x, x.new_zeros(1, x.size(1))]).index_select(0, block.rows.flatten())
+        return rows.view(*block.rows.shape, -1)
 
     def unpad(self, parts: list[Tensor]) -> Tensor:  # [g, width, c] of every block -> [n, c]
         """The real rows of all blocks, back in the order of the nodes."""
         if len(parts) == 1 and self.blocks[0].real is None:
             return parts[0].reshape(self.num_nodes, -1)
-        return torch.cat([part.flatten(0, 1) for part in parts])[self._place]
+        return torch.cat([part.flatten(0, 1) for part in parts]).index_select(0, self._place)
 
 
 def _groups(sizes: list[int]) -> list[list[int]]:

@@ -24,9 +24,9 @@ Draw = Callable[[Any, Graph], list[Tensor]]
 
 # Random encodings drawn at once for the steps to come, in bytes. On a GPU enough to spread the cost of a call thin; on
 # a CPU what stays in cache.
-DRAWN_AT_ONCE = {"cuda": 1 << 28, "cpu": 1 << 23}
+DRAWN_AT_ONCE = {"cuda": 1 << 30, "cpu": 1 << 23}
 # Batches gathered at once.
-GATHERED_AT_ONCE = 64
+GATHERED_AT_ONCE = 128
 # Separates the order of the graphs from everything else that is drawn from the seed.
 _ORDER_STREAM = signed(0xA24BAED4963EE407)
 
