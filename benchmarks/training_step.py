@@ -183,8 +183,9 @@ def gate(arguments: argparse.Namespace, loaded, device: torch.device) -> None:
         raise SystemExit("the gate is red: recorded steps train differently")
 
 
-def measure(arguments: argparse.Namespace, loaded, device: torch.device) -> list[dict[str, object]]:
-    rows = []
+def measure(arguments: argparse.Namespace, loaded, device: torch.device) -> None:
+    """Each size in turn; what is known is written after each of them."""
+    rows: list[dict[str, object]] = []
     for layers, width in arguments.sizes:
         times: dict[str, list[float]] = {}
         loops = {
@@ -243,7 +244,17 @@ def measure(arguments: argparse.Namespace, loaded, device: torch.device) -> list
                 }
             )
             print(rows[-1], {k: round(v, 4) for k, v in record.metrics.items()}, flush=True)
-    return rows
+        if arguments.output:
+            write(rows, arguments.output, device)
+
+
+def write(rows: list[dict[str, object]], path: Path, device: torch.device) -> None:
+    fields = ["layers", "width", "parameters", "variant", "step_ms", "spread_ms", "times_no_rfp", "epoch_s"]
+    with path.open("w", newline="") as file:
+        file.write("# " + "; ".join(f"{name} {value}" for name, value in environment(device.type).items()) + "\n")
+        writer = csv.DictWriter(file, fieldnames=fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def profile(arguments: argparse.Namespace, loaded, device: torch.device) -> None:
@@ -298,7 +309,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="zinc")
     parser.add_argument("--backbone", default="gine")
-    parser.add_argument("--sizes", type=size, nargs="+", default=[(4, 190), (16, 110)], help="layers x width")
+    parser.add_argument("--sizes", type=size, nargs="+", default=[(10, 136), (4, 190)], help="layers x width")
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
@@ -309,14 +320,7 @@ def main() -> None:
     loaded = load(arguments.data).to(device)
     print(loaded.summary(), flush=True)
     gate(arguments, loaded, device)
-    rows = measure(arguments, loaded, device)
-    if arguments.output:
-        fields = ["layers", "width", "parameters", "variant", "step_ms", "spread_ms", "times_no_rfp", "epoch_s"]
-        with open(arguments.output, "w", newline="") as file:
-            file.write("# " + "; ".join(f"{name} {value}" for name, value in environment(device.type).items()) + "\n")
-            writer = csv.DictWriter(file, fieldnames=fields, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+    measure(arguments, loaded, device)
     if arguments.profile:
         profile(arguments, loaded, device)
         profile_lightning(arguments, loaded, device)

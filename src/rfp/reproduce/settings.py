@@ -125,7 +125,7 @@ ROWS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("squirrel", "rfp-qr-A-dss"): {"search": {"model.input_dropout": (0.0,)}},
     ("squirrel", "rfp-qr-LAS-dss"): {"search": {"model.input_dropout": (0.0,)}},
     ("film", "rfp-qr-A-dss"): {"search": {"model.input_dropout": (0.0,)}},
-    ("webkb", "rfp-qr-LAS-dss"): {"search": {"training.weight_decay": (5e-3,), "model.norm": ("none",)}},
+    ("webkb", "rfp-qr-LAS-dss"): {"search": {"training.weight_decay": (5e-3,)}},
     ("wikipedia", "rfp-qr-LAS-dss"): {**_FEW, "search": {**_FEW["search"], **_ONE_DROPOUT["search"]}},
     ("film", "rfp-qr-LAS-dss"): {"search": {"model.input_dropout": (0.0,), "training.lr": (1e-2,)}},
     ("citations", "rfp-qr-LAS-dss"): _FEW,
