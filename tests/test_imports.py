@@ -10,8 +10,8 @@ import rfp
 ROOT = Path(rfp.__file__).parent
 # The first part of a module's name after `rfp.` -> its layer.
 LAYERS = {
-    **dict.fromkeys(["_version", "errors", "environment", "hashing", "csr", "precision"], 0),
-    "graph": 1,
+    **dict.fromkeys(["_version", "available", "errors", "environment", "hashing", "csr", "precision"], 0),
+    **dict.fromkeys(["graph", "triton_features"], 1),
     **dict.fromkeys(["features", "operators", "normalization"], 2),
     **dict.fromkeys(["settings", "backends"], 3),
     "propagate": 4,

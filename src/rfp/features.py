@@ -19,6 +19,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from rfp.available import triton_available
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
@@ -109,6 +110,15 @@ def random_features(
     pairs = (num_channels + 1) // 2
     streams = stream_keys(seed, num_trajectories, device, first=first_trajectory)  # [B]
     keys = graph.keys if graph_keys is None else mix(graph_keys.to(device, torch.int64) + GOLDEN)
+    if device.type == "cuda" and dtype == torch.float32 and isinstance(distribution, str) and triton_available():
+        from rfp.triton_features import launch
+
+        batch = None if graph.num_graphs == 1 else graph.batch
+        rows_drawn = max(stop - start, 0)
+        drawn: Tensor = launch(  # type: ignore[no-untyped-call]
+            streams, keys, batch, graph.offsets, start, rows_drawn, num_channels, distribution
+        )
+        return drawn.transpose(0, 1)
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
     out = torch.empty(max(stop - start, 0), num_trajectories, 2 * pairs, dtype=dtype, device=device)
     words = num_trajectories * pairs

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rfp
-from rfp.backends import BACKENDS, COMPILED_MAX_NODES, choose, compiled_available
+from rfp.available import compiled_available
+from rfp.backends import BACKENDS, COMPILED_MAX_NODES, choose
 from rfp.backends.problem import Problem
 from rfp.errors import ArgumentError, NumericalError
 from rfp.graph import Graph, as_graph
@@ -100,7 +101,8 @@ def test_impossible_or_unknown_backends_are_refused() -> None:
 
 def test_without_numba_the_sparse_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with_numba = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
-    monkeypatch.setattr("rfp.backends.compiled_available", lambda: False)
+    for module in ("rfp.backends", "rfp.backends.sparse", "rfp.backends.segments"):
+        monkeypatch.setattr(f"{module}.compiled_available", lambda: False)
     without = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
     assert without.report.backend == "sparse"
     assert without.report.reason == "Numba is not installed"

@@ -25,7 +25,7 @@ def test_gram_and_apply_equal_a_loop_over_graphs() -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_one_graph(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
-        monkeypatch.setattr("rfp.backends.compiled_available", lambda: False)
+        monkeypatch.setattr("rfp.backends.segments.compiled_available", lambda: False)
     generator = torch.Generator().manual_seed(1)
     a = torch.randn(40_000, 2, 5, generator=generator).transpose(0, 1)
     weight = torch.randn(1, 2, 5, 5, generator=generator, dtype=torch.float64).triu()

@@ -12,11 +12,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
-
 import torch
 
+from rfp.available import compiled_available, triton_available
 from rfp.backends.problem import Problem
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.operators import MatrixOperator, blocks_of
@@ -36,18 +34,6 @@ FUSED_MAX_CHANNELS = 64
 # The widest block of dense matrices and the widest k of the kernels that are differentiated through.
 DENSE_MAX_NODES = 64
 DENSE_MAX_CHANNELS = 32
-
-
-@cache
-def compiled_available() -> bool:
-    """Whether Numba is installed (``pip install 'torch-rfp[fast]'``)."""
-    return find_spec("numba") is not None
-
-
-@cache
-def triton_available() -> bool:
-    """Whether Triton is installed; PyTorch brings it where it has CUDA."""
-    return find_spec("triton") is not None
 
 
 def choose(problem: Problem, requested: str = "auto") -> tuple[str, str]:

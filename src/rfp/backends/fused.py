@@ -27,13 +27,13 @@ from rfp.backends.lane_layouts import lanes_in_order
 from rfp.backends.larger_graphs import fill_larger_graphs
 from rfp.backends.problem import Problem
 from rfp.backends.tally import count_later
-from rfp.backends.triton_hash import DISTRIBUTION_CODES
 from rfp.backends.triton_small import NORMALIZATION_CODES, small_graphs_kernel
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import mix, signed
 from rfp.normalization import Tally
 from rfp.operators import MatrixOperator
+from rfp.triton_features import DISTRIBUTION_CODES
 
 # Nodes of a variant of the kernel.
 _WIDTHS = (32, 64, 128)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rfp.available import triton_available
 from rfp.backends.problem import overflow
 from rfp.backends.segments import Segments
 from rfp.normalization import Tally, dependence_tolerance
@@ -53,13 +54,10 @@ def cholesky_dropping(g: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
         kept columns ``[..., k]``. O(k³) each.
     """
     k = g.size(-1)
-    if g.is_cuda and k <= _KERNEL_MAX_CHANNELS:
-        from rfp.backends import triton_available
+    if g.is_cuda and k <= _KERNEL_MAX_CHANNELS and triton_available():
+        from rfp.backends import triton_dropping
 
-        if triton_available():
-            from rfp.backends import triton_dropping
-
-            return triton_dropping.cholesky_dropping(g, threshold)
+        return triton_dropping.cholesky_dropping(g, threshold)
     if k > _PANEL:
         return _dropping_by_panels(g, threshold)
     weight = torch.zeros_like(g)

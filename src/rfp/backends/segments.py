@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rfp.available import compiled_available
 from rfp.precision import matmul_precision
 
 # Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs: a CPU's
@@ -121,8 +122,6 @@ class Segments:
     @staticmethod
     def _compiled(a: Tensor) -> bool:
         """Whether the compiled kernels serve this block: on a CPU they halve both products (triangular work only)."""
-        from rfp.backends import compiled_available
-
         return a.device.type == "cpu" and a.transpose(0, 1).is_contiguous() and compiled_available()
 
     @staticmethod

@@ -7,6 +7,7 @@ from functools import partial
 
 from torch import Tensor
 
+from rfp.available import compiled_available
 from rfp.backends.orthonormal import Orthonormalizer
 from rfp.backends.orthonormal_grad import orthonormalize
 from rfp.backends.problem import Problem, fold, unfold
@@ -34,8 +35,6 @@ def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]
 
 def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:
     """The quickest available ``a -> S a`` for this operator, type and device."""
-    from rfp.backends import compiled_available
-
     if isinstance(operator, MatrixOperator) and like.device.type == "cpu" and compiled_available():
         from rfp.backends import compiled
 

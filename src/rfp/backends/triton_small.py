@@ -8,7 +8,7 @@ import triton.language as tl
 
 from rfp.backends.triton_columns import folded, orthonormalize_columns, unfolded
 from rfp.backends.triton_factor import gram_schmidt, inverse_factor, upper_word
-from rfp.backends.triton_hash import GOLDEN, draw_pairs, mix
+from rfp.triton_features import GOLDEN, draw_pairs, mix
 
 # Numbers of the normalisations.
 NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rfp.backends import triton_available
+from rfp.available import triton_available
 
 
 def masked_batch_norm(x: Tensor, real: Tensor, norm: nn.BatchNorm1d) -> Tensor:

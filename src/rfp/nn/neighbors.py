@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from rfp.backends import triton_available
+from rfp.available import triton_available
 
 
 @dataclass(frozen=True)

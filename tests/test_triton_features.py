@@ -1,0 +1,40 @@
+"""The kernel that draws random features, in Triton's interpreter, against the plain rule."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+CODE = """
+import torch
+from rfp.features import random_features, stream_keys
+from rfp.graph import Graph
+from rfp.triton_features import launch
+
+single = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=150)
+ptr = torch.tensor([0, 3, 3, 4, 9])  # a graph without nodes, one of a single node
+batch = Graph(torch.tensor([[0, 1, 4, 5], [1, 0, 5, 4]]), num_nodes=9, ptr=ptr)
+for graph in (single, batch):
+    for distribution in ("normal", "rademacher", "uniform"):
+        for channels, trajectories, rows in ((1, 1, None), (5, 3, slice(2, 8)), (16, 2, None), (70, 1, slice(0, 4))):
+            options = {"num_channels": channels, "num_trajectories": trajectories, "distribution": distribution}
+            want = random_features(graph, seed=7, rows=rows, first_trajectory=1, **options)
+            start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
+            several = None if graph is single else graph.batch
+            streams = stream_keys(7, trajectories, first=1)
+            got = launch(streams, graph.keys, several, graph.offsets, start, stop - start, channels, distribution)
+            assert got.is_contiguous() and got.dtype == torch.float32
+            torch.testing.assert_close(got.transpose(0, 1), want, atol=2e-6, rtol=2e-6)
+assert launch(stream_keys(0, 1), single.keys, None, single.offsets, 3, 0, 4, "normal").shape == (0, 1, 4)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+def test_kernel_equals_the_rule() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == "equal\n", done.stderr
