@@ -94,6 +94,13 @@ def test_a_batch_keeps_graphs_apart() -> None:
     assert ours.largest == 3
 
 
+def test_another_device_keeps_what_is_known_of_the_sizes() -> None:
+    padded = Graph(PATH, 5, ptr=torch.tensor([0, 3]), check=False, max_size=4, padded=True).to("meta")
+    assert (padded.num_nodes, padded.max_size, padded.padded) == (5, 4, True)
+    plain = Graph(PATH, 3).to("meta")
+    assert (plain.max_size, plain.padded) == (None, False)
+
+
 def test_batch_of_weighted_and_unweighted() -> None:
     mixed = batch_graphs([Graph(PATH, 3), Graph(PATH[:, :2], 2, torch.tensor([2.0, 3.0]))])
     assert mixed.edge_weight.tolist() == [1, 1, 1, 1, 2, 3]

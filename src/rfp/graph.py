@@ -41,6 +41,9 @@ class Graph:
         ptr: ``[num_graphs + 1]`` node offsets; ``None`` means one graph.
         check: Verify ranges and weights. Skip it only where the input is known to be good and a
             device synchronisation would hurt.
+        max_size: No graph has more nodes than this, if that is known: then nobody needs to ask a GPU.
+        padded: Whether there may be nodes from ``ptr[-1]`` on, which belong to no graph: those of a batch kept at one
+            size. Layers and learned operators can read such a batch; nothing can be drawn for it.
 
     Example:
         >>> import torch
@@ -54,6 +57,8 @@ class Graph:
     edge_weight: Tensor | None = None  # [num_edges]
     ptr: Tensor | None = None  # [num_graphs + 1]
     check: bool = True
+    max_size: int | None = None
+    padded: bool = False
 
     def __post_init__(self) -> None:
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
@@ -167,7 +172,8 @@ class Graph:
         """The same graph on another device."""
         weight = None if self.edge_weight is None else self.edge_weight.to(device)
         ptr = None if self.ptr is None else self.ptr.to(device)
-        return Graph(self.edge_index.to(device), self.num_nodes, weight, ptr, check=False)
+        edge_index = self.edge_index.to(device)
+        return Graph(edge_index, self.num_nodes, weight, ptr, check=False, max_size=self.max_size, padded=self.padded)
 
     def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
         """The adjacency matrix; duplicate edges are added up."""

@@ -76,7 +76,7 @@ class BlockOperator(Operator, Protocol):
     """An operator that may hold its matrices as padded blocks, which kernels for small graphs read."""
 
     def dense_blocks(self) -> list[DenseBlock] | None:
-        """Blocks that together hold every node once; ``None`` if the matrices are not formed."""
+        """Blocks that together hold every node of a graph once; ``None`` if the matrices are not formed."""
         ...
 
 

@@ -8,11 +8,12 @@ import io
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch_geometric.data import Batch, Data
 
 import rfp
 from rfp.errors import ArgumentError
-from rfp.nn import RandomFeaturePropagation
+from rfp.nn import LearnedOperator, RandomFeaturePropagation
 from rfp.nn.encoder import training_seed
 
 
@@ -176,3 +177,100 @@ def test_unit_start_changes_the_features_alone(operators: list[str]) -> None:
     for rows in (slice(0, 4), slice(4, 6)):
         start = plain[:, rows, :, 0]
         torch.testing.assert_close(unit[:, rows, :, 0], start / start.norm(dim=1, keepdim=True))
+
+
+def with_learned(**more: object) -> RandomFeaturePropagation:
+    """Between two predefined operators, with attention far from uniform: S has full rank."""
+    torch.manual_seed(0)
+    module = LearnedOperator(3, head_channels=8)
+    with torch.no_grad():
+        module.query.weight.mul_(6)
+        module.key.weight.mul_(6)
+    operators = ["normalized_laplacian", module, "normalized_adjacency"]
+    return RandomFeaturePropagation(**{"num_channels": 2, "num_steps": 2, "operators": operators, "seed": 4, **more})  # type: ignore[arg-type]
+
+
+def small_batch() -> tuple[rfp.Graph, torch.Tensor]:
+    graph = rfp.graph.as_graph([data(5), data(7), data(4)])
+    return graph, torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("unit_start", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("more", [{}, {"num_trajectories": 3}, {"num_eval_draws": 2}, {"num_steps": 0}])
+def test_drawn_beforehand_and_completed_is_the_encoding(unit_start: bool, training: bool, more: dict) -> None:
+    encoder = with_learned(unit_start=unit_start, **more).train(training)
+    twin = copy.deepcopy(encoder)
+    graph, x = small_batch()
+    target = None
+    for _ in range(2):  # the second draw of both
+        drawn = encoder.draw(graph)
+        assert drawn.size(-1) == encoder.drawn_channels
+        assert not drawn.requires_grad
+        got, expected = encoder.complete(drawn, graph, x=x), twin(graph, x=x)
+        assert torch.equal(got, expected)
+        target = torch.randn(got.shape, generator=torch.Generator().manual_seed(2))
+        if more.get("num_steps") != 0:
+            (got * target).sum().backward()
+            (expected * target).sum().backward()
+    assert encoder.num_draws == twin.num_draws == (2 if training else 0)
+    for mine, other in zip(encoder.parameters(), twin.parameters(), strict=True):
+        assert (mine.grad is None) == (other.grad is None)
+        assert mine.grad is None or torch.equal(mine.grad, other.grad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit_start", [False, True])
+@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
+def test_a_part_cut_out_and_padded_is_completed_alike(unit_start: bool, normalization: str) -> None:
+    encoder = with_learned(unit_start=unit_start, normalization=normalization, num_trajectories=2).eval()
+    graph, x = small_batch()
+    whole = encoder(graph, x=x)[:, 5:]
+    drawn = encoder.draw(graph)[:, 5:]
+    edge_index = graph.edge_index[:, graph.edge_index[0] >= 5] - 5
+    loops = torch.full((2, 3), 13)
+    # The last two graphs, and three nodes that belong to none.
+    for number in (2, 1):
+        n = 11 if number == 2 else 7
+        mine = edge_index[:, edge_index[0] < n]
+        ptr = torch.tensor([0, 7, 11])[: number + 1]
+        part = rfp.Graph(torch.cat([mine, loops], dim=1), 14, None, ptr, check=False, max_size=7, padded=True)
+        held = torch.cat([drawn[:, :n], torch.full((2, 14 - n, drawn.size(2)), 0.5)], dim=1)
+        features = torch.cat([x[5 : 5 + n], torch.ones(14 - n, 3)])
+        out = encoder.complete(held, part, x=features)
+        torch.testing.assert_close(out[:, :n], whole[:, :n], atol=1e-4, rtol=1e-4)
+        assert out.isfinite().all()
+        encoder.zero_grad()
+        out[:, :n].square().sum().backward()
+        assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())  # type: ignore[union-attr]
+
+
+def test_completing_a_padded_batch_asks_nothing_of_the_device() -> None:
+    """Fake tensors have no values: reading one raises. Without QR, which waits in the backend of a CPU."""
+    with FakeTensorMode():
+        encoder = with_learned(unit_start=True, normalization="none")
+        ptr, edge_index = torch.empty(4, dtype=torch.long), torch.empty(2, 20, dtype=torch.long)
+        drawn, x = torch.empty(1, 16, encoder.drawn_channels), torch.empty(16, 3)
+        graph = rfp.Graph(edge_index, 16, None, ptr, check=False, max_size=7, padded=True)
+        out = encoder.complete(drawn, graph, x=x)
+        assert out.shape == (1, 16, encoder.out_channels)
+        out.sum().backward()
+        unknown = rfp.Graph(edge_index, 16, None, ptr, check=False)
+        with pytest.raises(DataDependentOutputException):
+            encoder.complete(drawn, unknown, x=x)
+
+
+def test_what_is_drawn_of_predefined_operators_is_all_of_it() -> None:
+    encoder = RandomFeaturePropagation(3, num_steps=2, num_eval_draws=2, unit_start=True)
+    for training in (True, False):
+        twin = copy.deepcopy(encoder.train(training))
+        drawn = encoder.draw(data(9))
+        assert torch.equal(drawn, twin(data(9)))
+        assert encoder.complete(drawn, data(9)) is drawn
+    assert encoder.drawn_channels == encoder.out_channels
+
+
+def test_what_was_not_drawn_cannot_be_completed() -> None:
+    encoder = with_learned().eval()
+    graph, x = small_batch()
+    with pytest.raises(ArgumentError, match=r"drawn_channels\] = \[B, 16, 10\], got \[1, 16, 18\]"):
+        encoder.complete(encoder(graph, x=x), graph, x=x)

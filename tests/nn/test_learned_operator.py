@@ -243,3 +243,44 @@ def test_wrong_arguments() -> None:
         encoder(Data(edge_index=graph.edge_index, num_nodes=3))
     assert "LearnedOperator" in repr(encoder)
     assert "num_heads=4" in repr(encoder)
+
+
+@pytest.mark.parametrize("form", ["dense", "implicit"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_padded_batch_with_a_known_bound_is_the_batch(form: str, weighted: bool) -> None:
+    torch.manual_seed(9)
+    graph = mixed_batch()
+    n, m = graph.num_nodes, graph.num_edges
+    weight = torch.rand(m) + 0.5 if weighted else None
+    graph = Graph(graph.edge_index, n, weight, graph.ptr)
+    loops = torch.full((2, 5), n + 3)  # padded edges join padding alone
+    edge_index = torch.cat([graph.edge_index, loops], dim=1)
+    padded = Graph(
+        edge_index,
+        n + 4,
+        None if weight is None else torch.cat([weight, torch.zeros(5)]),
+        graph.ptr,
+        check=False,
+        max_size=9,
+        padded=True,
+    )
+    bounded = Graph(graph.edge_index, n, weight, graph.ptr, max_size=7)
+    module = LearnedOperator(3, form=form)
+    x, a, target = torch.randn(n + 4, 3), torch.randn(n + 4, 2), torch.randn(n, 2)
+    results = []
+    for one in (graph, bounded, padded):
+        rows = one.num_nodes
+        learned = module(x[:rows], one)
+        out = learned @ a[:rows]
+        assert not out[n:].any()
+        matrix = torch.block_diag(*learned.matrix())
+        grads = torch.autograd.grad((out[:n] * target).sum(), list(module.parameters()))
+        results.append([out[:n], matrix, *grads])
+    for other in results[1:]:
+        for got, right in zip(other, results[0], strict=True):
+            torch.testing.assert_close(got, right, atol=1e-5, rtol=1e-4)
+
+
+def test_matrix_of_a_graph_without_nodes_beside_others_with_a_known_bound() -> None:
+    graph = Graph(torch.tensor([[0, 1], [1, 0]]), 3, ptr=torch.tensor([0, 2, 2, 3]), max_size=2)
+    assert [tuple(m.shape) for m in LearnedOperator(3)(torch.randn(3, 3), graph).matrix()] == [(2, 2), (0, 0), (1, 1)]

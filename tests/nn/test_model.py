@@ -147,6 +147,25 @@ def test_molecules_of_zinc_and_ogb() -> None:
         assert with_features(data).shape == (1, 2)
 
 
+@pytest.mark.parametrize("in_channels", [0, 2])
+@pytest.mark.parametrize("trajectories", ["concatenate", "dss"])
+def test_learned_operators_with_a_part_drawn_beforehand(in_channels: int, trajectories: str) -> None:
+    learned = {"name": "rfp", "operators": ["adjacency", "learned"], "num_channels": 2, "num_steps": 2}
+    learned |= {"num_trajectories": 4}
+    model = make(in_channels=in_channels, encodings=[SMALL_RFP, learned], trajectories=trajectories).train()
+    twin = copy.deepcopy(model)
+    batch = Batch.from_data_list(graphs())
+    for _ in range(2):
+        drawn = model.draw(batch)
+        assert [one.shape for one in drawn] == [(4, 20, 9), (4, 20, 2 + 4)]
+        out, expected = model(batch, drawn=drawn), twin(batch)
+        assert torch.equal(out, expected)
+        out.square().sum().backward()
+        expected.square().sum().backward()
+    for (name, mine), other in zip(model.named_parameters(), twin.parameters(), strict=True):
+        assert torch.equal(mine.grad, other.grad), name  # type: ignore[arg-type]
+
+
 def test_learned_operator_without_node_features_trains() -> None:
     model = make(
         in_channels=0, encodings=[{"name": "rfp", "operators": ["learned"], "num_channels": 3, "num_steps": 2}]

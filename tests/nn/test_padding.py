@@ -51,3 +51,49 @@ def test_gradient_of_padding() -> None:
     target = torch.randn(7, 3)
     (layout.unpad([layout.pad(x, block) for block in layout.blocks]) * target).sum().backward()
     assert torch.equal(x.grad, target)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [[5], [4, 4, 4], [4, 3, 5], [0, 3, 0, 2], [64, 1]])
+@pytest.mark.parametrize("tail", [0, 1, 6])
+@pytest.mark.parametrize("more", [0, 2])
+def test_a_known_bound_makes_one_block_of_the_same_rows(sizes: list[int], tail: int, more: int) -> None:
+    n, width = sum(sizes), min(max(sizes) + more, padding.ONE_BLOCK_MAX_SIZE)
+    ptr = torch.tensor([0, *sizes]).cumsum(0)
+    layout = PaddedGraphs(Graph(NO_EDGES, n + tail, ptr=ptr, check=False, max_size=width, padded=tail > 0))
+    (block,) = layout.blocks
+    assert block.rows.shape == (len(sizes), width)
+    for size, start, rows, real in zip(sizes, ptr.tolist(), block.rows, block.real, strict=False):  # type: ignore[arg-type]
+        assert rows.tolist() == [*range(start, start + size), *[n + tail] * (width - size)]
+        assert real.tolist() == [True] * size + [False] * (width - size)
+    x = torch.randn(n + tail, 3, requires_grad=True)
+    padded = layout.pad(x, block)
+    assert torch.equal(padded[block.real], x[:n])  # type: ignore[index]
+    assert not padded[~block.real].any()  # type: ignore[operator]
+    back = layout.unpad([padded])
+    assert torch.equal(back[:n], x[:n])
+    assert not back[n:].any()  # nodes of no graph
+    target = torch.randn(n + tail, 3)
+    (back * target).sum().backward()
+    assert torch.equal(x.grad[:n], target[:n])  # type: ignore[index]
+    assert not x.grad[n:].any()  # type: ignore[index]
+
+
+def test_a_bound_that_is_too_wide_is_not_used() -> None:
+    ptr = torch.tensor([0, 2, 5])
+    layout = PaddedGraphs(Graph(NO_EDGES, 5, ptr=ptr, max_size=padding.ONE_BLOCK_MAX_SIZE + 1))
+    assert [tuple(block.rows.shape) for block in layout.blocks] == [(2, 3)]
+
+
+def test_nodes_of_no_graph_without_a_bound() -> None:
+    layout = PaddedGraphs(Graph(NO_EDGES, 9, ptr=torch.tensor([0, 3, 6]), check=False, padded=True))
+    x = torch.randn(9, 2)
+    back = layout.unpad([layout.pad(x, block) for block in layout.blocks])
+    assert torch.equal(back[:6], x[:6])
+    assert not back[6:].any()
+
+
+def test_with_a_bound_nothing_is_asked_of_the_device() -> None:
+    ptr = torch.empty(4, dtype=torch.long, device="meta")  # has no values: reading one raises
+    layout = PaddedGraphs(Graph(NO_EDGES.to("meta"), 12, ptr=ptr, check=False, max_size=5, padded=True))
+    x = torch.empty(12, 2, device="meta")
+    assert layout.unpad([layout.pad(x, block) for block in layout.blocks]).shape == (12, 2)

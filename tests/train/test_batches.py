@@ -59,6 +59,7 @@ def test_batches_are_those_of_pyg(level: str, gathered: int, monkeypatch: pytest
         assert torch.equal(batch.graph.edge_index, theirs.edge_index)
         assert torch.equal(batch.graph.offsets, theirs.ptr)
         assert torch.equal(batch.graph.batch, theirs.batch)
+        assert batch.graph.max_size == int(theirs.ptr.diff().max())
         assert torch.equal(batch.data.x, theirs.x)
         assert torch.equal(batch.data.edge_attr, theirs.edge_attr)
         assert torch.equal(batch.label, theirs.y)

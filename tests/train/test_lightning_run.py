@@ -215,13 +215,27 @@ def test_early_stopping_and_the_end_of_a_plateau() -> None:
     assert ended.epochs == 5
 
 
-def test_recorded_steps_are_the_same_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("operators", [["normalized_adjacency"], ["normalized_adjacency", "learned"]])
+def test_recorded_steps_are_the_same_training(
+    operators: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from rfp.train import static_step
     from rfp.train.module import TrainingModule
 
-    settings = config({"dropout": 0.0}, epochs=3, gradient_clip=0.5)
+    # S of rings with equal features is of rank one: QR of what it leaves would be rounding.
+    encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2, "operators": operators, "normalization": "l2"}
+    settings = config({"dropout": 0.0, "encodings": [encoding]}, epochs=3, gradient_clip=0.5)
     plain = run(settings)
+    padded = []
+    usual = static_step.StaticStep.run
     monkeypatch.setattr(TrainingModule, "record_on", ("cpu",))
+    monkeypatch.setattr(TrainingModule, "record_learned", True)
+    monkeypatch.setattr(static_step, "triton_available", lambda: True)  # as where steps are recorded
+    monkeypatch.setattr(
+        static_step.StaticStep, "run", lambda self, batch: (padded.append(batch.graph.padded), usual(self, batch))
+    )
     static = run(settings, folder=tmp_path)
+    assert padded
     # Adam turns rounding into steps where a gradient is nothing else: biases before a normalisation.
     assert static.metrics["train_loss"] == pytest.approx(plain.metrics["train_loss"], rel=1e-2)
     assert static.metrics["val_loss"] == pytest.approx(plain.metrics["val_loss"], rel=1e-2)

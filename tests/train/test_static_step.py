@@ -17,6 +17,25 @@ from .test_batches import molecules
 
 RFP = {"name": "rfp", "num_channels": 3, "num_steps": 2}
 MODEL = {"out_channels": 1, "node_encoder": "zinc", "hidden_channels": 8, "num_layers": 2}
+LEARNED = {
+    "name": "rfp",
+    "num_channels": 2,
+    "num_steps": 2,
+    "operators": ["normalized_laplacian", "normalized_adjacency", "learned"],
+    "learned_heads": 2,
+    "learned_head_channels": 8,
+}
+GINE = {"backbone": "gine", "edge_encoder": "zinc"}
+
+
+def sharpened(model: RFPModel) -> RFPModel:
+    """With attention that is far from uniform: S of a fresh operator is nearly of rank one, its gradient noise."""
+    with torch.no_grad():
+        for encoder in model.drawn:
+            for operator in encoder.learned:
+                operator.query.weight.mul_(8)
+                operator.key.weight.mul_(8)
+    return model
 
 
 @pytest.mark.parametrize(
@@ -32,12 +51,18 @@ MODEL = {"out_channels": 1, "node_encoder": "zinc", "hidden_channels": 8, "num_l
             "trajectories": "dss",
         },
         {"backbone": "gin", "encodings": [{"name": "eigenvectors", "num_eigenvectors": 2}]},
+        {**GINE, "encodings": [LEARNED]},
+        {**GINE, "encodings": [{**LEARNED, "unit_start": True}]},
+        {**GINE, "encodings": [{**LEARNED, "num_trajectories": 3, "unit_start": True}], "trajectories": "dss"},
+        {**GINE, "encodings": [{**LEARNED, "num_trajectories": 3}], "trajectories": "dss"},
+        {"backbone": "mlp", "encodings": [{**LEARNED, "operators": ["learned"], "normalization": "l2"}, RFP]},
+        {"backbone": "gin", "encodings": [{**LEARNED, "operators": ["learned"], "learned_form": "implicit"}]},
     ],
 )
 def test_equals_plain_training(more: dict) -> None:
     loaded = molecules(40)
     torch.manual_seed(0)
-    model = RFPModel({**MODEL, **more}).train()
+    model = sharpened(RFPModel({**MODEL, **more}).train())
     stored = fixed_encodings(model, loaded.graphs.graph, loaded.graphs.x)
     loaded = replace(loaded, graphs=loaded.graphs.with_nodes(**stored))
     twin = copy.deepcopy(model)
@@ -65,6 +90,8 @@ def test_equals_plain_training(more: dict) -> None:
                 else:
                     static.run_as_it_is(batch)
         assert not padded or fitted >= 4
+        for operator in (operator for encoder in one.drawn for operator in encoder.learned):
+            assert all(float(parameter.grad.abs().max()) > 0 for parameter in operator.parameters())
         results.append((float(static.total), one.state_dict()))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
     for name, value in results[0][1].items():
@@ -103,23 +130,74 @@ def test_usual_most() -> None:
         ({"backbone": "gin", "encodings": [RFP]}, "16-mixed", 1, False),
         ({"backbone": "gin", "encodings": [RFP]}, "32-true", 2, False),
         ({"backbone": "gcn", "encodings": [RFP]}, "32-true", 1, False),
-        ({"backbone": "gin", "encodings": [{**RFP, "operators": ["learned"]}]}, "32-true", 1, False),
+        ({"backbone": "gin", "encodings": [LEARNED]}, "32-true", 1, True),
+        ({"backbone": "gin", "encodings": [LEARNED]}, "bf16-mixed", 1, True),
+        ({"backbone": "gcn", "encodings": [LEARNED]}, "32-true", 1, False),
+        ({"backbone": "gin", "encodings": [RFP, {**LEARNED, "num_channels": 33}]}, "32-true", 1, False),
+        ({"backbone": "gin", "encodings": [{**LEARNED, "normalization": "inverse_gram"}]}, "32-true", 1, False),
+        ({"backbone": "gin", "encodings": [{**LEARNED, "learned_form": "dense"}]}, "32-true", 1, True),
+        ({"backbone": "gin", "encodings": [{**LEARNED, "learned_form": "implicit"}]}, "32-true", 1, False),
         ({"backbone": "gin", "encodings": [{"name": "eigenvectors", "num_eigenvectors": 2}]}, "32-true", 1, True),
         ({"backbone": "gin", "encodings": [{"name": "random_walk", "walk_length": 2}]}, "32-true", 1, True),
     ],
 )
-def test_recordable(more: dict, precision: str, devices: int, answer: bool) -> None:
-    assert recordable(RFPModel({**MODEL, **more}), molecules(6), precision, devices) is answer
+def test_recordable(more: dict, precision: str, devices: int, answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_step, "triton_available", lambda: True)
+    assert recordable(RFPModel({**MODEL, **more}), molecules(6), precision, devices, 4) is answer
+
+
+def test_learned_operators_are_recordable_where_the_dense_backend_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_step, "triton_available", lambda: True)
+    model, loaded = RFPModel({**MODEL, "encodings": [LEARNED]}), molecules(6)  # graphs of 3 to 6 nodes
+    # `auto` forms S while 2 heads of 6 x 6 numbers for each graph are not too many.
+    monkeypatch.setattr(static_step, "DENSE_MAX_WORDS", 2 * 36 * 4)
+    assert recordable(model, loaded, "32-true", 1, 4)
+    assert not recordable(model, loaded, "32-true", 1, 5)
+    monkeypatch.setattr(static_step, "DENSE_MAX_NODES", 5)
+    assert not recordable(model, loaded, "32-true", 1, 4)
+    monkeypatch.setattr(static_step, "DENSE_MAX_NODES", 6)
+    assert recordable(model, loaded, "32-true", 1, 4)
+    monkeypatch.setattr(static_step, "triton_available", lambda: False)
+    assert not recordable(model, loaded, "32-true", 1, 4)
+
+
+def test_padding_holds_nothing_of_an_earlier_batch() -> None:
+    """The same step whatever the padded tensors held before: also what a graph remembers is of one batch."""
+    loaded = molecules(40)
+    torch.manual_seed(0)
+    model = sharpened(RFPModel({**MODEL, **GINE, "encodings": [{**LEARNED, "unit_start": True}]}).train())
+    batches = Batches(loaded, "train", 0, batch_size=6, seed=1, draw=lambda data, graph: model.draw(data, graph=graph))
+    first, second = list(batches)[:2]
+    gradients = []
+    for before in ([], [first]):
+        one = copy.deepcopy(model)
+        still = torch.optim.SGD(one.parameters(), lr=0.0)
+        static = StaticStep(one, MeanLoss("regression"), still, torch.zeros(()), batches)
+        for batch in [*before, second]:
+            static.run(batch)
+        gradients.append({name: parameter.grad for name, parameter in one.named_parameters()})
+    for name, value in gradients[0].items():
+        assert value.isfinite().all(), name
+        torch.testing.assert_close(value, gradients[1][name], atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_recorded_on_a_gpu(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "dropout", "trajectories"),
+    [
+        (RFP, 0.0, "concatenate"),
+        (RFP, 0.3, "concatenate"),
+        (LEARNED, 0.0, "concatenate"),
+        ({**LEARNED, "num_trajectories": 3, "unit_start": True}, 0.0, "dss"),
+    ],
+)
+def test_recorded_on_a_gpu(encoding: dict, dropout: float, trajectories: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = molecules(200).to("cuda")
     torch.manual_seed(0)
-    more = {"backbone": "gine", "edge_encoder": "zinc", "encodings": [RFP], "dropout": dropout}
-    model = RFPModel({**MODEL, **more}).cuda()
+    more = {**GINE, "encodings": [encoding], "dropout": dropout, "trajectories": trajectories}
+    model = sharpened(RFPModel({**MODEL, **more})).cuda()
+    assert recordable(model, loaded, "32-true", 1, 10)
     totals = []
     for record in (True, True, False):
         one = copy.deepcopy(model)

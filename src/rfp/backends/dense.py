@@ -96,7 +96,8 @@ class _Trajectories(torch.autograd.Function):
         matrices = tuple(matrix.contiguous() for matrix in matrices)
         n, num_trajectories, k = plan.features.shape
         shape = (n, num_trajectories, len(plan.rows), plan.num_steps + 1, k)
-        out = torch.empty(shape, dtype=torch.float32, device=plan.features.device)
+        # Zero where a padded batch has nodes that are in no block.
+        out = torch.zeros(shape, dtype=torch.float32, device=plan.features.device)
         with _device_of(out):
             for o, block in plan.launches(matrices):
                 grid = (len(block.rows), num_trajectories)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,12 +17,21 @@ from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
 from rfp.normalization import l2
-from rfp.operators import as_operator
+from rfp.operators import Operator, as_operator
 from rfp.propagate import NormalizationChoice, Trajectory
 from rfp.settings import Settings
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
 _TRAINING_STREAM = signed(0x5851F42D4C957F2D)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """All of an encoding with learned operators that does not depend on their parameters."""
+
+    start: Tensor  # [B, n, k], what every operator starts from
+    shown: Tensor  # [n, B, k], what is returned of it
+    steps: list[Tensor]  # [n, B, P k] for each predefined operator
 
 
 class RandomFeaturePropagation(nn.Module):
@@ -110,6 +119,14 @@ class RandomFeaturePropagation(nn.Module):
         """C = O (P + 1) k."""
         return self.settings.width
 
+    @property
+    def drawn_channels(self) -> int:
+        """Width of what :meth:`draw` returns."""
+        if not self.learned:
+            return self.out_channels
+        predefined = len(self.settings.operators) - len(self.learned)
+        return (1 + self.unit_start + predefined * self.settings.num_steps) * self.settings.num_channels
+
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(
         self,
@@ -140,42 +157,75 @@ class RandomFeaturePropagation(nn.Module):
         with torch.autocast(read.device.type, enabled=False):
             return self._encode(read, x)
 
-    def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
-        settings = self.settings
-        if self.training:
-            settings = replace(settings, seed=training_seed(settings.seed, self.num_draws))
-            self.num_draws += 1
-            return self._flat(settings, graph, x)
-        # More trajectories never change the first ones, so the draws of an average share every product.
-        num_draws, num_trajectories = self.num_eval_draws, settings.num_trajectories
-        flat = self._flat(replace(settings, num_trajectories=num_draws * num_trajectories), graph, x)
-        return (
-            flat
-            if num_draws == 1
-            else flat.view(*flat.shape[:-3], num_draws, num_trajectories, *flat.shape[-2:]).mean(-4)
-        )
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.no_grad()
+    def draw(self, graph: Any) -> Tensor:
+        """The part of an encoding that no parameter changes: it may be drawn for many training steps at once.
 
-    def _flat(self, settings: Settings, graph: Graph, x: Tensor | None) -> Tensor:
+        That is all of it if no operator is learned. Otherwise :meth:`complete` makes an encoding of it, the one that
+        a call of the module instead of this one would have returned.
+
+        Args:
+            graph: A PyG ``Data`` or ``Batch`` or an :class:`rfp.Graph`.
+
+        Returns:
+            ``[B, n, drawn_channels]``. With learned operators: the random features r, once more with columns of unit
+            length if ``unit_start``, and steps 1 to P of every predefined operator; in evaluation for
+            ``num_eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
+        """
+        read = read_graph(graph)
+        with torch.autocast(read.device.type, enabled=False):
+            settings = self._next_settings()
+            if not self.learned:
+                return self._averaged(self._encoded(settings, read).flat())
+            known = self._known(settings, read)
+            shown = [known.shown] if self.unit_start else []
+            return torch.cat([known.start.transpose(0, 1), *shown, *known.steps], dim=-1).transpose(0, 1)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def complete(self, drawn: Tensor, graph: Any, *, x: Tensor | None = None) -> Tensor:
+        """The encoding ``[B, n, C]`` from what :meth:`draw` returned: learned operators propagate, with gradients.
+
+        Args:
+            drawn: ``[B, n, drawn_channels]``.
+            graph: The one it was drawn for, a batch cut out of that, or such a batch padded (``Graph.padded``); what
+                comes out at nodes that belong to no graph is finite and of no meaning.
+            x: Node features ``[n, d]`` for learned operators.
+        """
         if not self.learned:
-            return self._encoded(settings, graph).flat()
-        if x is None:
-            raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
-        learned = iter(self.learned)
-        built = [next(learned)(x, graph) if isinstance(op, nn.Module) else op for op in settings.operators]
-        # In two calls from the same features: the predefined ones may take a faster backend, and have no replicas.
-        is_learned = [isinstance(op, nn.Module) for op in settings.operators]
-        start = draw_start(settings, graph)
-        parts: dict[bool, Iterator[Tensor]] = {}
-        for kind in sorted(set(is_learned)):
-            chosen = [op for op, mine in zip(built, is_learned, strict=True) if mine == kind]
-            parts[kind] = iter(self._storage(settings, chosen, graph, start, own_graphs=kind).unbind(-3))
-        steps = [next(parts[kind]) for kind in is_learned]  # [n, B, P + 1, k] or [R, n, B, P + 1, k] each
-        if self.unit_start:
-            unit = l2(start.detach(), graph.offsets, Counter()).transpose(0, 1).to(steps[0].dtype)  # [n, B, k]
-            joined = [part for one in steps for part in (unit.expand_as(one[..., 0, :]), one[..., 1:, :].flatten(-2))]
-        else:
-            joined = [one.flatten(-2) for one in steps]
-        return torch.cat(joined, dim=-1).transpose(-3, -2)
+            return drawn
+        read = read_graph(graph)
+        if drawn.dim() != 3 or drawn.shape[1:] != (read.num_nodes, self.drawn_channels):
+            raise ArgumentError(
+                "drawn must be what draw() returned, of shape [B, n, drawn_channels] = "
+                f"[B, {read.num_nodes}, {self.drawn_channels}], got {list(drawn.shape)}"
+            )
+        with torch.autocast(read.device.type, enabled=False):
+            return self._averaged(self._completed(self._as_known(drawn), read, x))
+
+    def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
+        settings = self._next_settings()
+        if not self.learned:
+            return self._averaged(self._encoded(settings, graph).flat())
+        return self._averaged(self._completed(self._known(settings, graph), graph, x))
+
+    def _next_settings(self) -> Settings:
+        """Those of the next draw: a new seed in training, and in evaluation the trajectories of all draws at once.
+
+        More trajectories never change the first ones, so the draws of an average share every product.
+        """
+        if not self.training:
+            return replace(self.settings, num_trajectories=self.num_eval_draws * self.settings.num_trajectories)
+        self.num_draws += 1
+        return replace(self.settings, seed=training_seed(self.settings.seed, self.num_draws - 1))
+
+    def _averaged(self, flat: Tensor) -> Tensor:
+        """The mean over the draws of an evaluation, ``[..., draws B, n, C] -> [..., B, n, C]``."""
+        num_trajectories = self.settings.num_trajectories
+        num_draws = flat.size(-3) // num_trajectories
+        if num_draws == 1:
+            return flat
+        return flat.view(*flat.shape[:-3], num_draws, num_trajectories, *flat.shape[-2:]).mean(-4)
 
     def _encoded(self, settings: Settings, graph: Graph) -> Trajectory:
         trajectory = encode_with(settings, graph)
@@ -186,21 +236,53 @@ class RandomFeaturePropagation(nn.Module):
         spread = start.transpose(0, 1)[:, :, None, None].expand(-1, -1, storage.size(2), 1, -1)
         return replace(trajectory, storage=torch.cat([spread, storage[:, :, :, 1:]], dim=3))
 
-    def _storage(
-        self, settings: Settings, operators: Sequence[Any], graph: Graph, start: Tensor, own_graphs: bool
-    ) -> Tensor:
+    # An encoding with learned operators comes in two calls from the same features: the predefined ones may take a
+    # faster backend, have no replicas and may be drawn beforehand.
+
+    def _known(self, settings: Settings, graph: Graph) -> _Known:
+        start = draw_start(settings, graph)
+        unit = l2(start.detach(), graph.offsets, Counter()) if self.unit_start else start
+        predefined = [op for op in settings.operators if not isinstance(op, nn.Module)]
+        if not predefined:
+            return _Known(start, unit.transpose(0, 1), [])
+        resolved = [as_operator(operator, graph, settings.dtype) for operator in predefined]
+        storage = propagate_with(settings, graph, resolved, start).storage  # [n, B, O, P + 1, k]
+        return _Known(start, unit.transpose(0, 1), _steps(storage))
+
+    def _as_known(self, drawn: Tensor) -> _Known:
+        k, width = self.settings.num_channels, self.settings.num_steps * self.settings.num_channels
+        node_first = drawn.transpose(0, 1)
+        first = (1 + self.unit_start) * k
+        predefined = len(self.settings.operators) - len(self.learned)
+        steps = [node_first[..., first + o * width : first + (o + 1) * width] for o in range(predefined)]
+        return _Known(drawn[..., :k], node_first[..., first - k : first], steps)
+
+    def _completed(self, known: _Known, graph: Graph, x: Tensor | None) -> Tensor:
+        """``[B, n, C]``, or ``[R, B, n, C]`` for R replicas."""
+        if x is None:
+            raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
+        storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
+        replicas = storage.shape[:-5]
+        predefined, learned = iter(known.steps), iter(_steps(storage))
+        joined = []
+        for operator in self.settings.operators:
+            steps = next(learned) if isinstance(operator, nn.Module) else next(predefined)
+            joined += [part.expand(*replicas, *part.shape[-3:]) for part in (known.shown, steps)]
+        return torch.cat(joined, dim=-1).transpose(-3, -2)
+
+    def _learned_storage(self, operators: Sequence[Operator], graph: Graph, start: Tensor) -> Tensor:
         """``[n, B, O, P + 1, k]``, or ``[R, n, B, O, P + 1, k]`` for the R replicas."""
         replicas, num_nodes = self.num_replicas, graph.num_nodes
-        if replicas is not None and own_graphs:
+        if replicas is not None:
             graph = copies(graph, replicas)
             start = start.transpose(0, 1).repeat(replicas, 1, 1).transpose(0, 1)
-        resolved = [as_operator(operator, graph, settings.dtype) for operator in operators]
-        storage = propagate_with(settings, graph, resolved, start).storage
-        if replicas is None:
-            return storage
-        if own_graphs:
-            return storage.view(replicas, num_nodes, *storage.shape[1:])
-        return storage.expand(replicas, *storage.shape)
+        elif graph.padded:
+            # To the normalisations the padding is one more graph; the operators, which know it for what it is, make it
+            # zero.
+            ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
+            graph = Graph(graph.edge_index, num_nodes, graph.edge_weight, ptr, check=False)
+        storage = propagate_with(self.settings, graph, operators, start).storage
+        return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:
         return {"seed": self.settings.seed, "num_draws": self.num_draws}
@@ -216,6 +298,11 @@ class RandomFeaturePropagation(nn.Module):
         )
         unit = ", unit_start=True" if self.unit_start else ""
         return f"{shown.as_text()}{unit}, num_eval_draws={self.num_eval_draws}"
+
+
+def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O times [..., n, B, P k]
+    """Steps 1 to P of each operator, as views."""
+    return list(storage[..., 1:, :].flatten(-2).unbind(-2))
 
 
 def training_seed(seed: int, draw: int) -> int:

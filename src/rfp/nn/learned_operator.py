@@ -192,7 +192,8 @@ class LearnedMatrix:
         number = {start: g for g, start in enumerate(starts[:-1]) if starts[g + 1] > start}
         for block, padded in zip(self._layout.blocks, matrices, strict=True):
             for first, one in zip(block.rows[:, 0].tolist(), padded, strict=True):
-                size = starts[number[first] + 1] - first
-                found[number[first]] = one[:size, :size]
+                if first in number:  # not a graph without nodes
+                    size = starts[number[first] + 1] - first
+                    found[number[first]] = one[:size, :size]
         empty: Any = self.sizes.new_zeros(0, 0, dtype=torch.float32)
         return [found.get(g, empty) for g in range(len(starts) - 1)]

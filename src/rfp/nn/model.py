@@ -172,7 +172,8 @@ class RFPModel(nn.Module):
             data: With ``x`` and ``edge_attr`` as the config says.
             graph: ``data``'s graph as :class:`rfp.Graph`, if it is kept between calls (full-batch training): its sorted
                 edges and keys are then computed once, and GCN layers become sparse products.
-            drawn: What :meth:`draw` returned, to use it again; ``None`` in the place of an encoding draws that one.
+            drawn: What :meth:`draw` returned, for this graph or for a batch it was cut out of; ``None`` in the place of
+                an encoding draws that one.
 
         Returns:
             ``[num_graphs, out_channels]`` or ``[n, out_channels]``.
@@ -185,7 +186,7 @@ class RFPModel(nn.Module):
         x = self._node_features(data)
         edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
         edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.embed.weight), graph.batch, matrix)
-        h = self.act(self._embed(data, graph, x, self._draw(graph, x, drawn)))
+        h = self.act(self._embed(data, graph, x, self._encodings(graph, x, drawn)))
         h = self.backbone(h, edges)
         if self.config.task == "graph":
             h = pool_nodes(h, graph.offsets, self.config.readout)
@@ -196,8 +197,14 @@ class RFPModel(nn.Module):
         return out
 
     def draw(self, data: Any, *, graph: Graph | None = None) -> list[Tensor]:
-        """One draw of every random encoding, ``[B, n, C]`` each; in evaluation it is the same at every call."""
-        return self._draw(read_graph(data) if graph is None else graph, self._node_features(data), None)
+        """One draw of every random encoding; in evaluation it is the same at every call.
+
+        Returns:
+            What no parameter changes, without gradients (:meth:`RandomFeaturePropagation.draw`): ``[B, n, C]`` for each
+            encoding, and of those with a learned operator ``[B, n, drawn_channels]``, which :meth:`forward` completes.
+        """
+        graph = read_graph(data) if graph is None else graph
+        return [encoder.draw(graph) for encoder in self._encoders()]
 
     @torch.no_grad()
     def draw_predefined(self, graph: Graph) -> list[Tensor | None]:
@@ -207,10 +214,14 @@ class RFPModel(nn.Module):
         """
         return [None if encoder.learned else encoder(graph) for encoder in self._encoders()]
 
-    def _draw(self, graph: Graph, x: Tensor | None, given: Sequence[Tensor | None] | None) -> list[Tensor]:
+    def _encodings(self, graph: Graph, x: Tensor | None, given: Sequence[Tensor | None] | None) -> list[Tensor]:
+        """``[B, n, C]`` each, or ``[R, B, n, C]`` where an operator is learned by each of R replicas."""
         x = self._learned_features(graph, x)
         given = [None] * len(self.drawn) if given is None else given
-        return [encoder(graph, x=x) if one is None else one for encoder, one in zip(self.drawn, given, strict=True)]
+        return [
+            encoder(graph, x=x) if one is None else encoder.complete(one, graph, x=x)
+            for encoder, one in zip(self._encoders(), given, strict=True)
+        ]
 
     def _learned_features(self, graph: Graph, x: Tensor | None) -> Tensor:
         return x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.embed.weight.dtype)

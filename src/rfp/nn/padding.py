@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from rfp.backends import DENSE_MAX_NODES
 from rfp.graph import Graph
 
 # Padding everything to the largest graph is kept while it costs less than this many times the exact n x n blocks;
@@ -16,6 +17,9 @@ _MAX_WASTE = 4
 # Larger graphs share a block with those of their own size alone: no padding, so no mask, which the fused kernels would
 # spread over n x n.
 ALONE_ABOVE = 1024
+# Graphs known to have no more nodes than this share one block, made without waiting for a GPU: what the kernels of the
+# ``dense`` backend take.
+ONE_BLOCK_MAX_SIZE = DENSE_MAX_NODES
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Block:
 
     Args:
         rows: ``[g, width]`` node numbers; n (one past the last node) at the padding.
-        real: ``[g, width]``, False at the padding; ``None`` if there is none.
+        real: ``[g, width]``, False at the padding; ``None`` if there is known to be none.
     """
 
     rows: Tensor
@@ -35,31 +39,31 @@ class PaddedGraphs:
     """The layout of a batch: made once, used for every product with it.
 
     Args:
-        graph: The batch. Its sizes are read on the host: one synchronisation with a GPU.
+        graph: The batch. Its sizes are read on the host, one synchronisation with a GPU, unless its ``max_size`` is
+            known and at most :data:`ONE_BLOCK_MAX_SIZE`: then there is one block of that width. The nodes of a padded
+            batch that belong to no graph are in no block.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.num_nodes = graph.num_nodes
+        self._all_held = not graph.padded
         self.blocks: list[Block] = []
+        if graph.max_size is not None and graph.max_size <= ONE_BLOCK_MAX_SIZE:
+            if graph.max_size and graph.num_graphs:
+                self.blocks.append(_block(graph, graph.max_size))
+            return
         sizes = graph.sizes.tolist()
-        device = graph.device
         for graphs in _groups(sizes):
             width = max(sizes[g] for g in graphs)
-            first, size = graph.offsets[:-1], graph.sizes
-            if len(graphs) < len(sizes):
-                chosen = torch.tensor(graphs, device=device)
-                first, size = first[chosen], size[chosen]
-            column = torch.arange(width, device=device)
-            real = column < size[:, None]
-            rows = torch.where(real, first[:, None] + column, graph.num_nodes).long()
-            padded = any(sizes[g] != width for g in graphs)
-            self.blocks.append(Block(rows, real if padded else None))
+            block = _block(graph, width, graphs if len(graphs) < len(sizes) else None)
+            padded = graph.padded or any(sizes[g] != width for g in graphs)
+            self.blocks.append(block if padded else Block(block.rows, None))
 
     @cached_property
     def _place(self) -> Tensor:
-        """Where each node lies among the rows of all blocks, ``[n]``."""
+        """Where each node lies among the rows of all blocks, ``[n]``; one past the last for one that is in none."""
         rows = torch.cat([block.rows.flatten() for block in self.blocks])
-        place = torch.empty(self.num_nodes + 1, dtype=torch.long, device=rows.device)
+        place = torch.full((self.num_nodes + 1,), len(rows), device=rows.device)
         return place.scatter_(0, rows, torch.arange(len(rows), device=rows.device))[:-1]
 
     def pad(self, x: Tensor, block: Block) -> Tensor:  # [n, c] -> [g, width, c]
@@ -71,10 +75,24 @@ class PaddedGraphs:
         return rows.view(*block.rows.shape, -1)
 
     def unpad(self, parts: list[Tensor]) -> Tensor:  # [g, width, c] of every block -> [n, c]
-        """The real rows of all blocks, back in the order of the nodes."""
+        """The real rows of all blocks, back in the order of the nodes; zero for nodes that are in no block."""
         if len(parts) == 1 and self.blocks[0].real is None:
             return parts[0].reshape(self.num_nodes, -1)
-        return torch.cat([part.flatten(0, 1) for part in parts]).index_select(0, self._place)
+        rows = [part.flatten(0, 1) for part in parts]
+        if not self._all_held:
+            rows.append(rows[0].new_zeros(1, rows[0].size(1)))
+        return torch.cat(rows).index_select(0, self._place)
+
+
+def _block(graph: Graph, width: int, graphs: list[int] | None = None) -> Block:
+    """The graphs of these numbers, or all of them, padded to a width."""
+    first, size = graph.offsets[:-1], graph.sizes
+    if graphs is not None:
+        chosen = torch.tensor(graphs, device=graph.device)
+        first, size = first[chosen], size[chosen]
+    column = torch.arange(width, device=graph.device)
+    real = column < size[:, None]
+    return Block(torch.where(real, first[:, None] + column, graph.num_nodes).long(), real)
 
 
 def _groups(sizes: list[int]) -> list[list[int]]:

@@ -19,7 +19,7 @@ from rfp.hashing import signed
 from rfp.nn.encoder import training_seed
 from rfp.nn.neighbors import SortedEdges, remember_sorted, sort_edges
 
-# Draws random encodings of a batch: (data, graph) -> one tensor [B, n, C] for each encoder.
+# Draws random encodings of a batch: (data, graph) -> one tensor [B, n, ...] for each encoder, cut at its nodes.
 Draw = Callable[[Any, Graph], list[Tensor]]
 
 # Random encodings drawn at once for the steps to come, in bytes. On a GPU enough to spread the cost of a call thin; on
@@ -202,7 +202,9 @@ class Batches:
             vars(data).update({name: whole[name][n] for name in self.graphs.nodes if name not in ("y", "counted")})
             vars(data).update({name: whole[name][e] for name in self.graphs.edges})
             weight = getattr(data, "edge_weight", None)
-            graph = Graph(edge_index[:, e], nodes[i], weight, offsets[graph_of.offsets_of(i)], check=False)
+            largest = int(self._nodes[batches[i]].max())
+            ptr = offsets[graph_of.offsets_of(i)]
+            graph = Graph(edge_index[:, e], nodes[i], weight, ptr, check=False, max_size=largest)
             vars(graph)["batch"] = batch_of_node[n]  # known already, so it need not be computed
             if orders is not None:
                 by_target, target_ptr, by_source, source_ptr = orders

@@ -48,6 +48,8 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
 
     # Where steps are recorded and replayed, if the model allows it.
     record_on: tuple[str, ...] = ("cuda",)
+    # Also steps through learned operators: tested on a CPU so far (the padded step), not yet recorded on a GPU.
+    record_learned = False
 
     def __init__(
         self,
@@ -77,7 +79,9 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
     def prepare(self, device: torch.device, num_devices: int) -> None:
         """Decide, before there is a trainer, whether steps are recorded; then this module updates by itself."""
         precision = self.config.training.precision
-        allowed = device.type in self.record_on and recordable(self.model, self.loaded, precision, num_devices)
+        size = self.config.training.batch_size
+        allowed = device.type in self.record_on and recordable(self.model, self.loaded, precision, num_devices, size)
+        allowed &= self.record_learned or not any(encoder.learned for encoder in self.model.drawn)
         self.automatic_optimization = not allowed
 
     def setup(self, stage: str) -> None:
@@ -85,10 +89,10 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
         self.loaded = self.loaded.to(self.trainer.strategy.root_device)
         share = (self.trainer.global_rank, self.trainer.world_size)
         size = self.config.training.batch_size
-        # A learned operator needs gradients through the draw, so the model draws at each step itself.
-        beforehand = len(self.model.drawn) > 0 and not any(encoder.learned for encoder in self.model.drawn)
+        # What learned operators add to a draw needs gradients: the model does that at each step itself.
+        beforehand = len(self.model.drawn) > 0
         encoders = cast("Iterable[RandomFeaturePropagation]", self.model.drawn)
-        width = sum(encoder.settings.width * encoder.settings.num_trajectories for encoder in encoders)
+        width = sum(encoder.drawn_channels * encoder.settings.num_trajectories for encoder in encoders)
         self.batches = {
             "train": Batches(
                 self.loaded,
@@ -100,10 +104,15 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
                 draw=self._draw if beforehand else None,
                 bytes_per_node=4 * width if beforehand else 0,
                 draw_signs=self._draw_signs if self.model.flips_signs else None,
-                sort=self.model.config.backbone in ("gin", "gine") and self.loaded.y.is_cuda,
+                sort=self._reads_sorted_edges and self.loaded.y.is_cuda,
             ),
             "val": Batches(self.loaded, "val", self.split, batch_size=size * EVALUATION_BATCH),
         }
+
+    @property
+    def _reads_sorted_edges(self) -> bool:
+        learned = any(encoder.learned for encoder in self.model.drawn)  # which sum over neighbours too
+        return learned or self.model.config.backbone in ("gin", "gine")
 
     @torch.no_grad()
     def _draw(self, data: Any, graph: Graph) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """A training step recorded once as a CUDA graph and replayed: the host then launches one thing instead of hundreds.
 
 A recorded step works on tensors of fixed size, so every batch is copied into the same padded ones. Padding is inert: it
-has nodes but none of them belongs to a graph, its edges join padding alone, and normalisations leave it out.
+has nodes but none of them belongs to a graph, its edges join padding alone, and normalisations leave it out. Random
+encodings are drawn beforehand; what learned operators add to them is part of the step.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from rfp.available import triton_available
+from rfp.backends import DENSE_MAX_CHANNELS, DENSE_MAX_NODES
 from rfp.data.loaded import LoadedTask
 from rfp.graph import Graph
-from rfp.nn import RFPModel
+from rfp.nn import LearnedOperator, RFPModel
+from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.layers import real_rows
+from rfp.nn.learned_operator import DENSE_MAX_WORDS
 from rfp.nn.neighbors import SortedEdges, remember_sorted, sorted_edges
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
@@ -32,14 +37,37 @@ WARM_UP = 3
 _DEVIATIONS = 5.0
 
 
-def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices: int) -> bool:
-    """Whether steps of this model can be recorded: no decision on the host may depend on what is computed."""
+def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices: int, batch_size: int) -> bool:
+    """Whether steps of this model can be recorded: no decision on the host may depend on what is computed.
+
+    Learned operators allow it where the ``dense`` backend computes their trajectories.
+    """
     return (
         loaded.task.level == "graph"
         and model.config.backbone in RECORDABLE
-        and not any(encoder.learned for encoder in model.drawn)
         and precision != "16-mixed"  # whose scaler looks at the gradients
         and num_devices == 1
+        and _learned_by_kernels(model, int(loaded.graphs.ptr.diff().max()), batch_size)
+    )
+
+
+def _learned_by_kernels(model: RFPModel, largest: int, batch_size: int) -> bool:
+    """Whether the ``dense`` backend runs every learned operator on batches of graphs of at most so many nodes."""
+    encoders = [encoder for encoder in cast("list[RandomFeaturePropagation]", model.drawn) if encoder.learned]
+    if not encoders:
+        return True
+    if largest > DENSE_MAX_NODES or not triton_available():
+        return False
+    for settings in (encoder.settings for encoder in encoders):
+        fits = settings.num_channels <= DENSE_MAX_CHANNELS and settings.normalization in ("qr", "l2", "none")
+        if not fits or settings.dtype != torch.float32 or settings.backend not in ("auto", "dense"):
+            return False
+    words = batch_size * largest**2
+    return all(
+        isinstance(operator, LearnedOperator)
+        and (operator.form == "dense" or (operator.form == "auto" and words * operator.num_heads <= DENSE_MAX_WORDS))
+        for encoder in encoders
+        for operator in encoder.learned
     )
 
 
@@ -72,6 +100,7 @@ class StaticStep:
         self.edge_attributes = tuple(batches.graphs.edges)
         self.num_graphs = min(batches.batch_size, len(batches.members))
         self.num_nodes, self.num_edges = (_usual_most(sizes, self.num_graphs) for sizes in batches.sizes())
+        self.max_size = int(batches.sizes()[0].max())
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.refused = ""  # why recording failed
         self._steps = 0
@@ -94,15 +123,25 @@ class StaticStep:
             self.recorded.replay()
         else:
             with self._beside():
-                self._update(self.data, self.graph, self.drawn, self.label, padded=True)
+                self._update_padded()
         self._steps += 1
 
     def run_as_it_is(self, batch: Batch) -> None:
         """One update by a batch of another size."""
-        self._update(batch.data, batch.graph, batch.drawn, batch.label, padded=False)
+        self._update(batch.data, batch.graph, batch.drawn, batch.label)
 
-    def _update(self, data: Any, graph: Graph, drawn: list[Tensor] | None, label: Tensor, *, padded: bool) -> None:
-        real = (self._numbers < graph.offsets[-1]).to(torch.float32)[:, None] if padded else None
+    def _update_padded(self) -> None:
+        """One update by what the padded tensors hold."""
+        # A new object around the same tensors: what a graph remembers is of one batch.
+        weight = getattr(self.data, "edge_weight", None)
+        graph = Graph(
+            self._edge_index, self.num_nodes, weight, self._ptr, check=False, max_size=self.max_size, padded=True
+        )
+        vars(graph)["batch"] = self._batch
+        self._update(self.data, graph, self.drawn, self.label)
+
+    def _update(self, data: Any, graph: Graph, drawn: list[Tensor] | None, label: Tensor) -> None:
+        real = (self._numbers < graph.offsets[-1]).to(torch.float32)[:, None] if graph.padded else None
         kind = self.total.device.type
         with (
             torch.autocast(kind, torch.bfloat16, enabled=self.half, cache_enabled=False),
@@ -121,7 +160,7 @@ class StaticStep:
         recorded = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(recorded):
-                self._update(self.data, self.graph, self.drawn, self.label, padded=True)
+                self._update_padded()
         except RuntimeError as error:  # something of this model waits for the device: slower, but no harm
             self.refused = str(error).splitlines()[0]
             return
@@ -147,10 +186,9 @@ class StaticStep:
             if isinstance(value, Tensor):
                 rows = m if name in self.edge_attributes else n
                 setattr(self.data, name, value.new_zeros(rows, *value.shape[1:]))
-        edge_index = torch.full((2, m), n - 1, device=device)
-        ptr = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
-        self.graph = Graph(edge_index, n, getattr(self.data, "edge_weight", None), ptr, check=False)
-        vars(self.graph)["batch"] = torch.zeros(n, dtype=torch.long, device=device)  # no layer used here reads it
+        self._edge_index = torch.full((2, m), n - 1, device=device)
+        self._ptr = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
+        self._batch = torch.zeros(n, dtype=torch.long, device=device)  # no layer used here reads it
         self.label = torch.zeros_like(batch.label)
         self.drawn = None
         if batch.drawn is not None:
@@ -159,7 +197,7 @@ class StaticStep:
             torch.zeros(length, dtype=torch.long, device=device) for length in (m, n + 1, m, n + 1)
         )
         self.edges = SortedEdges(by_target, target_ptr, by_source, source_ptr, padded=True)
-        remember_sorted(edge_index, self.edges)
+        remember_sorted(self._edge_index, self.edges)
         self._numbers = torch.arange(n, device=device)
         self._made = True
 
@@ -168,13 +206,15 @@ class StaticStep:
             self._make(batch)
         graph, n, m = batch.graph, batch.graph.num_nodes, batch.graph.num_edges
         order = sorted_edges(graph.edge_index, n)
-        self.graph.edge_index[:, m:] = self.num_nodes - 1
+        self._edge_index[:, m:] = self.num_nodes - 1
+        if graph.edge_weight is not None:
+            self.data.edge_weight[m:] = 0
         self.edges.target_ptr[n + 1 :] = m
         self.edges.source_ptr[n + 1 :] = m
         into = [
-            self.graph.edge_index[0, :m],
-            self.graph.edge_index[1, :m],
-            self.graph.offsets,
+            self._edge_index[0, :m],
+            self._edge_index[1, :m],
+            self._ptr,
             self.label,
             self.edges.by_target[:m],
             self.edges.target_ptr[: n + 1],
