@@ -1,12 +1,6 @@
 """The kernel that draws random features, in Triton's interpreter, against the plain rule."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
-import pytest
+from tests.interpreter import needs_triton, run_interpreted
 
 CODE = """
 import torch
@@ -33,8 +27,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@needs_triton
 def test_kernel_equals_the_rule() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout == "equal\n", done.stderr
+    run_interpreted(CODE)

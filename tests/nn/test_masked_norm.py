@@ -1,14 +1,10 @@
 """Batch normalisation that leaves padding out, against PyTorch's on the real rows alone."""
 
 import copy
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
+from tests.interpreter import needs_triton, run_interpreted
 from torch import nn
 
 from rfp.nn.layers import MLP, FeatureNorm, real_rows
@@ -95,8 +91,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@needs_triton
 def test_kernels_equal_the_plain_path() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    done = subprocess.run([sys.executable, "-c", KERNELS], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout == "equal\n", done.stderr
+    run_interpreted(KERNELS)

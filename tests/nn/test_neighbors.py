@@ -1,13 +1,8 @@
 """Sums over neighbours: the plain path against PyG's layers, the kernels (interpreted) against the plain path."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 import torch
+from tests.interpreter import needs_triton, run_interpreted
 from torch import nn
 from torch_geometric.nn import GINConv, GINEConv
 
@@ -96,10 +91,6 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+@needs_triton
 def test_kernels_equal_the_plain_path() -> None:
-    root = Path(__file__).parents[2] / "src"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(root)}
-    code = KERNELS.format(edges=EDGES.tolist())
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout == "equal\n", done.stderr
+    run_interpreted(KERNELS.format(edges=EDGES.tolist()))
