@@ -22,7 +22,7 @@ from rfp.operators import MatrixOperator, blocks_of
 BACKENDS = ("reference", "sparse", "compiled", "fused", "cuda_sparse", "dense")
 
 # The largest graph whose states the compiled backend keeps in cache, and its widest k. Beside plain loops over small
-# graphs it is 43 to 85 times as fast (benchmarks/results/neoverse-n1-2-cores.csv, case small).
+# graphs it is 45 to 86 times as fast (benchmarks/results/neoverse-n1-2-cores.csv, case small).
 COMPILED_MAX_NODES = 512
 COMPILED_MAX_CHANNELS = 128
 # The largest graph and the widest k that the registers of the fused kernel hold; larger graphs of a batch take the

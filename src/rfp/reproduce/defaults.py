@@ -21,7 +21,7 @@ def default_config(dataset: str) -> RunConfig:
     Example:
         >>> config = default_config("texas")
         >>> config.name, config.model["backbone"], config.search
-        ('rfp-qr-A', 'mlp', {})
+        ('rfp-qr-A', 'gcn', {})
     """
     if dataset not in DATASETS:
         raise unknown_choice("data set", dataset, DATASETS)
