@@ -54,7 +54,7 @@ FAMILIES: dict[str, Family] = {
         {**_NODE_MODEL, "backbone": "gcn", "input_dropout": 0.5},
         _NODE_TRAINING,
         {**_NODE_SEARCH, "model.norm": ("none", "layer")},
-        _UNIT_START,
+        rfp=_UNIT_START,
         num_splits=10,
     ),
     "wikipedia": Family(
