@@ -229,7 +229,6 @@ def test_recorded_steps_are_the_same_training(
     padded = []
     usual = static_step.StaticStep.run
     monkeypatch.setattr(TrainingModule, "record_on", ("cpu",))
-    monkeypatch.setattr(TrainingModule, "record_learned", True)
     monkeypatch.setattr(static_step, "triton_available", lambda: True)  # as where steps are recorded
     monkeypatch.setattr(
         static_step.StaticStep, "run", lambda self, batch: (padded.append(batch.graph.padded), usual(self, batch))

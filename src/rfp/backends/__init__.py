@@ -26,8 +26,8 @@ BACKENDS = ("reference", "sparse", "compiled", "fused", "cuda_sparse", "dense")
 COMPILED_MAX_NODES = 512
 COMPILED_MAX_CHANNELS = 128
 # The largest graph and the widest k that the registers of the fused kernel hold; larger graphs of a batch take the
-# sparse path beside it. On ZINC's graphs it is eighty times as fast as that path, on one graph of arXiv's size the
-# kernels for one large graph are five times as fast (benchmarks/results/nvidia-h200.csv): so a GPU takes a kernel
+# sparse path beside it. On ZINC's graphs it is some ninety times as fast as that path, on one graph of arXiv's size the
+# kernels for one large graph are six times as fast (benchmarks/results/nvidia-h200.csv): so a GPU takes a kernel
 # wherever one of them can run.
 FUSED_MAX_NODES = 128
 FUSED_MAX_CHANNELS = 64

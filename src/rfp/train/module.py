@@ -48,8 +48,6 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
 
     # Where steps are recorded and replayed, if the model allows it.
     record_on: tuple[str, ...] = ("cuda",)
-    # Also steps through learned operators: tested on a CPU so far (the padded step), not yet recorded on a GPU.
-    record_learned = False
 
     def __init__(
         self,
@@ -81,7 +79,6 @@ class TrainingModule(LightningModule):  # type: ignore[misc]  # read without its
         precision = self.config.training.precision
         size = self.config.training.batch_size
         allowed = device.type in self.record_on and recordable(self.model, self.loaded, precision, num_devices, size)
-        allowed &= self.record_learned or not any(encoder.learned for encoder in self.model.drawn)
         self.automatic_optimization = not allowed
 
     def setup(self, stage: str) -> None:
