@@ -1,6 +1,6 @@
 """The kernel that draws random features, in Triton's interpreter, against the plain rule."""
 
-from tests.interpreter import needs_triton, run_interpreted
+from tests.interpreter import run_interpreted
 
 CODE = """
 import torch
@@ -27,6 +27,5 @@ print("equal")
 """
 
 
-@needs_triton
 def test_kernel_equals_the_rule() -> None:
     run_interpreted(CODE)

@@ -1,12 +1,8 @@
 """The kernel equals the column-by-column definition, on a GPU or in Triton's interpreter (a process of its own)."""
 
-import os
-import subprocess
-import sys
+import torch
 
-import pytest
-
-pytest.importorskip("triton")
+from tests.interpreter import run_interpreted, run_script
 
 SCRIPT = """
 import torch
@@ -36,10 +32,4 @@ print("equal")
 
 
 def test_equals_the_definition() -> None:
-    import torch
-
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"} | (
-        {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    )
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)
-    assert done.stdout.strip() == "equal", done.stderr[-2000:]
+    (run_script if torch.cuda.is_available() else run_interpreted)(SCRIPT)

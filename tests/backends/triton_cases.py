@@ -24,6 +24,7 @@ from rfp.graph import Graph, as_graph
 from rfp.operators import from_name
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch
+from tests.interpreter import require_interpreter
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -178,6 +179,7 @@ def solved(which: str, folder: Path) -> Any:
     """The results of a solver: on the GPU here, else from the interpreter in another process."""
     if DEVICE == "cuda":
         return SOLVERS[which]()
+    require_interpreter()
     path = folder / f"{which}.pt"
     root = Path(__file__).parents[2]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from tests.interpreter import needs_triton, run_interpreted
+from tests.interpreter import run_interpreted
 from torch import nn
 
 from rfp.nn.layers import MLP, FeatureNorm, real_rows
@@ -91,6 +91,5 @@ print("equal")
 """
 
 
-@needs_triton
 def test_kernels_equal_the_plain_path() -> None:
     run_interpreted(KERNELS)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.interpreter import needs_triton, run_interpreted
+from tests.interpreter import run_interpreted
 from torch import nn
 from torch_geometric.nn import GINConv, GINEConv
 
@@ -91,6 +91,5 @@ print("equal")
 """
 
 
-@needs_triton
 def test_kernels_equal_the_plain_path() -> None:
     run_interpreted(KERNELS.format(edges=EDGES.tolist()))
