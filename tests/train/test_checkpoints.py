@@ -34,7 +34,7 @@ def test_a_failed_writing_keeps_the_old_file(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["last.ckpt"]
 
 
-@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04" + bytes(100)])
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"broken", b"PK\x03\x04" + bytes(100)])
 def test_damaged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "last.ckpt"
     path.write_bytes(content)
@@ -49,9 +49,10 @@ def test_no_code_is_run(tmp_path: Path) -> None:
         read_checkpoint(path)
 
 
-def test_of_something_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [{"state_dict": {}}, {"rfp": 1}, [1]])
+def test_of_something_else(tmp_path: Path, content: object) -> None:
     path = tmp_path / "other.ckpt"
-    torch.save({"state_dict": {}}, path)
+    torch.save(content, path)
     with pytest.raises(FileError, match="not a checkpoint of this version"):
         read_checkpoint(path)
 

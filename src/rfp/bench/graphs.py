@@ -110,7 +110,7 @@ def zinc(root: str | Path | None = None) -> Graph:
     root = root or os.environ.get("RFP_DATA")
     folder = Path(root or "")
     if root is not None and (folder / "zinc12k.pt").is_file():
-        stored = torch.load(folder / "zinc12k.pt")
+        stored = torch.load(folder / "zinc12k.pt", weights_only=True)
         ptr = torch.cat([torch.zeros(1, dtype=torch.long), stored["num_nodes"].cumsum(0)])
         first = torch.repeat_interleave(ptr[:-1], stored["num_edges"])
         return Graph(stored["edge_index"].long() + first, int(ptr[-1]), ptr=ptr)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import pickle
 import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,15 +32,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         FileError: It cannot be read, is damaged, or is of something else.
     """
     content = _plain_content(path)
-    if not isinstance(content, dict) or content.get(OWN, {}).get("format") != FORMAT:
+    own = content.get(OWN) if isinstance(content, dict) else None
+    if not isinstance(own, dict) or own.get("format") != FORMAT:
         raise FileError(f"{path}: not a checkpoint of this version of rfp; remove it, or choose another folder")
-    return content
+    return dict(content)
 
 
 def _plain_content(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+    except Exception as error:  # torch.load names no exception type: what is no pickle fails in any way
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileError(
             f"{path}: damaged checkpoint ({reason}); remove the file to start this run from the beginning"
