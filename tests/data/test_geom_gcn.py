@@ -47,6 +47,15 @@ def test_a_malformed_line_is_named(cornell_root: Path, name: str, old: str, new:
         read(cornell_root)
 
 
+@pytest.mark.parametrize("name", ["out1_node_feature_label.txt", "out1_graph_edges.txt"])
+@pytest.mark.parametrize("kept", [0, -1, -3])
+def test_a_file_that_is_cut_off_is_named(cornell_root: Path, name: str, kept: int) -> None:
+    path = cornell_root / "webkb" / "cornell" / "raw" / name
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(FileError, match=f"{name}: cut off"):
+        read(cornell_root)
+
+
 def test_a_damaged_split_is_named(cornell_root: Path) -> None:
     path = cornell_root / "webkb" / "cornell" / "raw" / split_names("cornell")[4]
     path.write_bytes(path.read_bytes()[:300])

@@ -48,6 +48,8 @@ def read_geom_gcn(root: Path, task: Task, raw: str, prefix: str, dataset: Callab
         dataset: Makes the PyG data set from its ``root``, of which ``raw`` without its first part is the raw folder.
     """
     folder = root / raw
+    for name in (FEATURES, EDGES):
+        _check_whole(folder / name)
     with tempfile.TemporaryDirectory(prefix="rfp-") as mine:
         link = Path(mine, *Path(raw).parts[1:])
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +111,14 @@ def _explain(folder: Path, prefix: str, error: Exception) -> NoReturn:
             raise _malformed(folder / EDGES, number, f"two node numbers below {num_nodes}") from error
     read_masks(folder, prefix, num_nodes)
     raise FileError(f"{folder}: PyG cannot read these files ({error}); fetch them again") from error
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a file whose last line is cut off: PyG leaves that line out and says nothing."""
+    with open(path, "rb") as file:
+        file.seek(max(path.stat().st_size - 1, 0))
+        if file.read() != b"\n":
+            raise FileError(f"{path}: cut off, the last line has no end; fetch the file again")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
