@@ -16,13 +16,14 @@ from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
+from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions
 from rfp.nn.encoder import RandomFeaturePropagation, read_graph, training_seed
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import MLP, activation
 from rfp.nn.learned_operator import LearnedOperator
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
-from rfp.nn.replicas import each_affine, replicate, shared_affine
+from rfp.nn.replicas import replicate
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
 
 
@@ -36,8 +37,7 @@ class RFPModel(nn.Module):
     :meth:`precompute` as a (pre-)transform; what a graph does not carry is computed on the fly. The signs of
     eigenvectors are flipped at random in training.
 
-    :math:`K_{embed}` is one linear map, shared by the trajectories; node features are multiplied once and added to
-    each.
+    :math:`K_{embed}` is one of :data:`rfp.nn.embeddings.EMBEDDINGS`.
 
     Args:
         config: A :class:`ModelConfig`, or plain values for one.
@@ -73,12 +73,18 @@ class RFPModel(nn.Module):
         self.num_draws = 0
 
         joined = config.trajectories == "concatenate"
-        one = features + sum(e.width(raw) for e in self.fixed)
         rfps = [e for e in config.encodings if isinstance(e, RFPEncoding)]
-        many = sum(e.width(raw) * (e.num_trajectories if joined else 1) for e in rfps)
-        self._split = one
-        self.embed = nn.Linear(one + many, width)
-        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.embed = EMBEDDINGS["linear"](
+            EmbeddingOptions(
+                shared_channels=features + sum(e.width(raw) for e in self.fixed),
+                drawn_channels=tuple(e.width(raw) for e in rfps),
+                drawn_trajectories=tuple(e.num_trajectories for e in rfps),
+                out_channels=width,
+                joined=joined,
+                num_trajectories=config.num_trajectories,
+                dropout=config.input_dropout,
+            )
+        )
         self.act = activation(config.activation) if config.embed_activation else nn.Identity()
         self.backbone = Backbone(
             config.backbone,
@@ -133,6 +139,11 @@ class RFPModel(nn.Module):
             )
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Of the parameters."""
+        return next(self.head.parameters()).dtype
+
+    @property
     def num_parameters(self) -> int:
         """Number of trained parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
@@ -185,7 +196,7 @@ class RFPModel(nn.Module):
         graph = read_graph(data) if graph is None else graph
         x = self._node_features(data)
         edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
-        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.embed.weight), graph.batch, matrix)
+        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix)
         h = self.act(self._embed(data, graph, x, self._encodings(graph, x, drawn)))
         h = self.backbone(h, edges)
         if self.config.task == "graph":
@@ -224,7 +235,7 @@ class RFPModel(nn.Module):
         ]
 
     def _learned_features(self, graph: Graph, x: Tensor | None) -> Tensor:
-        return x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.embed.weight.dtype)
+        return x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.dtype)
 
     @contextmanager
     def evaluation_draw(self, number: int) -> Iterator[None]:
@@ -252,40 +263,15 @@ class RFPModel(nn.Module):
         if x is None or x.size(-1) != self.config.in_channels:
             got = "none" if x is None else list(x.shape)
             raise ArgumentError(f"x must have shape [n, in_channels={self.config.in_channels}], got {got}")
-        features: Tensor = x.to(self.embed.weight.dtype)
+        features: Tensor = x.to(self.dtype)
         return features
 
     def _embed(self, data: Any, graph: Graph, x: Tensor | None, drawn: Sequence[Tensor]) -> Tensor:
-        """K_embed of everything, without copying node features for each trajectory: ``[B, n, d]``, or ``[n, d]``.
-
-        Replicas come first in memory of the weights only: what they share is multiplied with all of them at once.
-        """
-        weight, bias = self.embed.weight, self.embed.bias
-        dtype = weight.dtype
-        joined = self.config.trajectories == "concatenate"
-        same = [] if x is None else [x]
-        same += [self._fixed_encoding(number, data, graph).to(dtype) for number in range(len(self.fixed))]
-        h: Tensor | None = None
-        if same:
-            h = shared_affine(self.input_dropout(torch.cat(same, dim=-1)), weight[..., : self._split], bias)
-            h = h if joined else h.unsqueeze(-3)
-        start = self._split
-        for t in drawn:
-            t = t.to(dtype)
-            if joined:
-                t = t.transpose(-3, -2).flatten(-2)  # [B, n, C] -> [n, B C]
-            columns = weight[..., start : start + t.size(-1)]
-            start += t.size(-1)
-            # A learned operator makes a trajectory for each replica, with one more dimension.
-            each = weight.dim() == 3 and t.dim() > (2 if joined else 3)
-            t = self.input_dropout(t)
-            part = each_affine(t, columns) if each else shared_affine(t, columns)
-            h = part if h is None else h + part
-        assert h is not None  # the config refuses a model without any input
-        if not same:
-            h = h + (bias if weight.dim() == 2 else bias.view(len(bias), *[1] * (h.dim() - 2), -1))
-        b = self.config.num_trajectories
-        return h if joined or h.size(-3) == b else h.expand(*h.shape[:-3], b, -1, -1)
+        """K_embed of everything: ``[B, n, d]``, or ``[n, d]`` where trajectories are joined (``[R, ...]`` of each)."""
+        shared = [] if x is None else [x]
+        shared += [self._fixed_encoding(number, data, graph).to(self.dtype) for number in range(len(self.fixed))]
+        h: Tensor = self.embed(shared, drawn)
+        return h
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _fixed_encoding(self, number: int, data: Any, graph: Graph) -> Tensor:
@@ -330,5 +316,5 @@ class RFPModel(nn.Module):
         return f"num_parameters={self.num_parameters:,}"
 
 
-def _as_weight(graph: Graph, like: Tensor) -> Tensor | None:
-    return None if graph.edge_weight is None else graph.edge_weight.to(like.dtype)
+def _as_weight(graph: Graph, dtype: torch.dtype) -> Tensor | None:
+    return None if graph.edge_weight is None else graph.edge_weight.to(dtype)

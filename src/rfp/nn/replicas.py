@@ -84,10 +84,15 @@ class SharedDropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
-            return x
-        kept = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device).bernoulli_(1 - self.p)
-        return x * kept.div_(1 - self.p)
+        return shared_dropout(x, self.p, self.training)
+
+
+def shared_dropout(x: Tensor, p: float, training: bool) -> Tensor:  # [R, ...] -> [R, ...]
+    """Dropout of what each replica has for itself, with one mask for all of them."""
+    if not training or p == 0:
+        return x
+    kept = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device).bernoulli_(1 - p)
+    return x * kept.div_(1 - p)
 
 
 def replicate(module: nn.Module, replicas: int, leading: int = 0) -> nn.Module:
@@ -116,8 +121,15 @@ def replicate(module: nn.Module, replicas: int, leading: int = 0) -> nn.Module:
 
 
 def _replicate_own(module: nn.Module, replicas: int, leading: int) -> None:
-    """The parameters a module holds itself: the bias of a convolution, which is added to ``[R, ..., n, d]``."""
+    """The parameters a module holds itself: the bias of a convolution, which is added to ``[R, ..., n, d]``.
+
+    A module that reads its parameters with a leading R itself names them in ``stacked_parameters``.
+    """
+    stacked = getattr(module, "stacked_parameters", ())
     for name, value in list(module.named_parameters(recurse=False)):
+        if name in stacked:
+            module.register_parameter(name, nn.Parameter(_repeat(value, replicas)))
+            continue
         if not (isinstance(module, MessagePassing) and name == "bias"):
             raise ArgumentError(
                 f"{type(module).__name__} cannot be trained in replicas (its {name} is not of a linear map); use "
