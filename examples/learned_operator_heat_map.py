@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 from torch_geometric.utils import from_networkx
 
-from rfp.graph import as_graph
+from rfp.conversion import as_graph
 from rfp.nn import LearnedOperator, RandomFeaturePropagation
 
 torch.manual_seed(0)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 import rfp
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from tests.contracts.backends import graphs
 
 BACKENDS = ["reference", "sparse", "auto"]

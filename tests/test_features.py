@@ -8,9 +8,10 @@ import pytest
 import scipy.stats
 import torch
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 NAMES = ("normal", "rademacher", "uniform")
 KARATE = as_graph(nx.karate_club_graph())

@@ -7,8 +7,9 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Batch, Data
 
+from rfp.conversion import as_graph
 from rfp.errors import GraphError
-from rfp.graph import Graph, as_graph, batch_graphs
+from rfp.graph import Graph, batch_graphs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

@@ -12,7 +12,7 @@ ROOT = Path(rfp.__file__).parent
 LAYERS = {
     **dict.fromkeys(["_version", "available", "errors", "environment", "hashing", "csr", "precision"], 0),
     **dict.fromkeys(["graph", "triton_features"], 1),
-    **dict.fromkeys(["features", "operators", "normalization"], 2),
+    **dict.fromkeys(["conversion", "features", "operators", "normalization"], 2),
     **dict.fromkeys(["settings", "backends"], 3),
     "propagate": 4,
     **dict.fromkeys(["estimate", "cache"], 5),

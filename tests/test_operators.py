@@ -8,8 +8,9 @@ import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import get_laplacian, to_dense_adj
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import (
     OPERATORS,
     DenseOperator,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
-from rfp.graph import as_graph
 from rfp.operators import DenseOperator, from_matrix, from_name
 from rfp.propagate import propagate, states
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import rfp
+from rfp.conversion import as_graph
 from rfp.encode import encode_with
 from rfp.errors import NumericalError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.settings import Settings
 from rfp.streaming import graph_blocks, stream
 

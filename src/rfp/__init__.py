@@ -5,11 +5,12 @@ ICML 2023.
 """
 
 from rfp._version import __version__
+from rfp.conversion import as_graph
 from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError, NumericalError, RFPError
 from rfp.estimate import Estimate, estimate
 from rfp.features import random_features
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import Operator
 from rfp.propagate import Report, Trajectory, propagate, states
 from rfp.settings import Settings

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from rfp.cache import EncodingCache
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import Distribution, random_features
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import Operator, as_operator
 from rfp.propagate import NormalizationChoice, Trajectory, propagate
 from rfp.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rfp.graph import as_graph
+from rfp.conversion import as_graph
 from rfp.settings import Settings
 
 

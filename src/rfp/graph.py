@@ -205,10 +205,11 @@ class Graph:
             wins = -lower > merged
             merged = merged - merged.multiply(wins) + lower.multiply(wins)
         weighted = None if self.edge_weight is None else True  # duplicates of unweighted edges become weights
-        return _from_scipy(merged.tocsr(), ptr=self.ptr, weighted=weighted, device=self.device)
+        return from_scipy(merged.tocsr(), ptr=self.ptr, weighted=weighted, device=self.device)
 
 
-def _from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:
+def from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:
+    """The graph of an adjacency matrix; ``weighted=None`` leaves the weights out where all entries are 1."""
     if matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
     coo = sp.coo_array(matrix)
@@ -218,55 +219,6 @@ def _from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = 
         weighted = not bool((values == 1).all())
     weight = torch.from_numpy(values.astype(np.float64)).to(device) if weighted else None
     return Graph(edge_index, matrix.shape[0], weight, ptr)
-
-
-def _from_networkx(nx_graph: Any) -> Graph:
-    number = {node: i for i, node in enumerate(nx_graph.nodes)}
-    edges = [(number[u], number[v], w) for u, v, w in nx_graph.edges(data="weight")]
-    weighted = any(w is not None for _, _, w in edges)
-    if not nx_graph.is_directed():
-        edges += [(v, u, w) for u, v, w in edges if u != v]
-    edge_index = torch.tensor([[u for u, _, _ in edges], [v for _, v, _ in edges]], dtype=torch.long)
-    values = [1.0 if w is None else float(w) for _, _, w in edges]
-    weight = torch.tensor(values, dtype=torch.float64) if weighted else None
-    return Graph(edge_index.view(2, -1), len(number), weight)
-
-
-def as_graph(graph: Any) -> Graph:
-    """Read a graph from any of the forms people hold one in.
-
-    Args:
-        graph: A :class:`Graph`; a PyG ``Data`` or ``Batch`` (``edge_weight`` is used when present, ``edge_attr``
-            never); ``(edge_index, num_nodes)``; a SciPy sparse matrix; a NetworkX graph (nodes in its own order,
-            attribute ``weight``); or a list of these, which becomes one batch.
-
-    Example:
-        >>> import scipy.sparse as sp
-        >>> as_graph(sp.csr_array([[0, 2.0], [2.0, 0]])).edge_weight
-        tensor([2., 2.], dtype=torch.float64)
-    """
-    if isinstance(graph, Graph):
-        return graph
-    if isinstance(graph, list):
-        return batch_graphs([as_graph(g) for g in graph])
-    if isinstance(graph, tuple):
-        if len(graph) != 2 or not isinstance(graph[0], Tensor):
-            raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
-        return Graph(graph[0], int(graph[1]))
-    if sp.issparse(graph):
-        return _from_scipy(graph)
-    if getattr(graph, "edge_index", None) is not None:
-        weight = getattr(graph, "edge_weight", None)
-        if weight is not None and weight.dim() == 2 and weight.size(1) == 1:
-            weight = weight.squeeze(1)
-        return Graph(graph.edge_index, int(graph.num_nodes), weight, getattr(graph, "ptr", None))
-    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
-        return _from_networkx(graph)
-    raise GraphError(
-        f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
-        "(edge_index, num_nodes), a SciPy sparse matrix, a NetworkX graph, or a list of these "
-        "(encode the types of a HeteroData one at a time, e.g. data.to_homogeneous())"
-    )
 
 
 def batch_graphs(graphs: Sequence[Graph]) -> Graph:

@@ -10,8 +10,9 @@ import rfp
 from rfp.available import compiled_available
 from rfp.backends import BACKENDS, COMPILED_MAX_NODES, choose
 from rfp.backends.problem import Problem
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import DenseOperator, from_name
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend, graphs

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from rfp.backends import FUSED_MAX_NODES, choose, reference
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from tests.backends import triton_cases
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import Problem
+from rfp.conversion import as_graph
 from rfp.features import random_features
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import from_name
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch

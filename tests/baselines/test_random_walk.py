@@ -10,8 +10,9 @@ from torch_geometric.transforms import AddRandomWalkPE
 from torch_geometric.utils import from_networkx
 
 from rfp.baselines import random_walk, random_walk_pe
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 
 def dense(graph: Graph, length: int) -> np.ndarray:

@@ -9,8 +9,9 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence
 
 from rfp.baselines import eigenpairs, eigenvectors, flip_signs, spectral
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 
 def dense(nx_graph: nx.Graph, operator: str) -> np.ndarray:

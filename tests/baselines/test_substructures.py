@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rfp.baselines import substructure_counts, substructures
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 
 def cycles_by_networkx(graph: nx.Graph, lengths: list[int]) -> np.ndarray:

@@ -13,8 +13,8 @@ import rfp
 from rfp.bench import gate, graphs, measure, peers, runner
 from rfp.bench.contender import Case, Contender
 from rfp.cli.main import app
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import as_graph
 
 HAT = ("normalized_adjacency",)
 

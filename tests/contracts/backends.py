@@ -7,7 +7,8 @@ import torch
 from hypothesis import strategies as st
 
 import rfp
-from rfp.graph import Graph, as_graph
+from rfp.conversion import as_graph
+from rfp.graph import Graph
 
 OPERATORS = ("adjacency", "normalized_adjacency", "normalized_laplacian", "random_walk")
 

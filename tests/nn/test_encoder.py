@@ -191,7 +191,7 @@ def with_learned(**more: object) -> RandomFeaturePropagation:
 
 
 def small_batch() -> tuple[rfp.Graph, torch.Tensor]:
-    graph = rfp.graph.as_graph([data(5), data(7), data(4)])
+    graph = rfp.as_graph([data(5), data(7), data(4)])
     return graph, torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
 
 

@@ -10,8 +10,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
 import rfp
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.nn import LearnedOperator, RandomFeaturePropagation, attention, learned_operator
 
 WAYS = [("dense", "auto"), ("implicit", "auto"), ("implicit", "blocks"), ("implicit", "sdpa")]

@@ -11,8 +11,9 @@ from torch_geometric.nn import GraphConv
 from torch_geometric.nn.pool import global_add_pool
 
 import rfp
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.nn import DSS
 from rfp.theory.constructions import (
     DSSTriangles,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import as_graph
 from rfp.theory import count_cycles4, count_triangles, exact_count, node_counts
 from rfp.theory.hubs import LARGEST_SHARE, WORK_PER_ENTRY, split_hubs
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from rfp.graph import as_graph
+from rfp.conversion import as_graph
 from rfp.theory import ordered
 from rfp.theory.ordered import OrderedGraph, column_sums, masked_product, row_blocks, row_sums, row_work
 from rfp.theory.simple import integer_matrix

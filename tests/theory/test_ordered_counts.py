@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from rfp.graph import as_graph
+from rfp.conversion import as_graph
 from rfp.theory.ordered import OrderedGraph
 from rfp.theory.ordered_counts import (
     cycle4_work,

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from rfp.conversion import as_graph
 from rfp.errors import GraphError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.theory import simplify
 from rfp.theory.simple import integer_matrix, require_simple
 

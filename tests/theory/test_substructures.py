@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.theory import PATTERNS, exact_count, exact_work, graph_counts, node_counts, ordered
 
 # Pattern -> (its edges, the orbit of each of its nodes).

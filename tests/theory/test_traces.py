@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import rfp
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import FunctionOperator, from_name
 from rfp.theory import SampleEstimate, exact_trace, trace
 

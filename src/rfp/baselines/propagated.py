@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
-from rfp.graph import as_graph
 from rfp.normalization import l2
 from rfp.operators import as_operator
 from rfp.propagate import NormalizationChoice, propagate, states

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import as_graph
 from rfp.operators import from_name
 from rfp.propagate import states
 

@@ -11,8 +11,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, unknown_choice
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.operators import MatrixOperator, from_matrix, from_name
 from rfp.propagate import states

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 Ints = NDArray[np.int64]
 

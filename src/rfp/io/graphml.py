@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree.ElementTree import ParseError
 
+from rfp.conversion import as_graph
 from rfp.errors import FileError, GraphError, MissingExtraError
-from rfp.graph import as_graph
 from rfp.io.node_ids import simplify
 from rfp.io.options import LoadedGraph, ReadOptions
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.errors import FileError, GraphError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.io.options import LoadedGraph, ReadOptions
 
 _EXPECTED = "a Data, a list of Data, a PyG dataset's processed file, or a dict {edge_index, num_nodes, edge_weight}"

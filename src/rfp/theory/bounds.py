@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import as_graph
 from rfp.operators import as_operator
 from rfp.theory.traces import check_power, check_symmetric
 

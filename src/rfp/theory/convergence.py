@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rfp.conversion import as_graph
 from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
-from rfp.graph import as_graph
 from rfp.operators import Operator, as_operator
 from rfp.theory.angles import principal_angles
 from rfp.theory.bounds import dense_eigenpairs

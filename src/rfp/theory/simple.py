@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from rfp.conversion import as_graph
 from rfp.errors import GraphError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 _REMEDY = (
     "count on rfp.theory.simplify(graph) instead (--simplify), which drops weights, directions, loops and duplicates"

@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import fold, unfold
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import Distribution, random_features
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 from rfp.operators import Operator, as_operator
 from rfp.propagate import states
 from rfp.theory.sampling import CHANNELS, ROUND, Affine, Moments, SampleEstimate, Sampling

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.transforms import BaseTransform
 
+from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, as_graph
+from rfp.graph import Graph
 
 
 class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships no type information here
