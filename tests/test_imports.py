@@ -1,4 +1,4 @@
-"""The layers: a module imports from smaller numbers only, and `import rfp` stays light."""
+"""The layers: a module imports from smaller numbers only; importing and asking for help stay light."""
 
 import ast
 import subprocess
@@ -63,12 +63,72 @@ def test_every_file_has_a_layer() -> None:
     assert parts - set(LAYERS) == set()
 
 
+# What a first `import rfp` must not cost; torch, NumPy and SciPy are what the mathematics needs.
+NOT_AT_IMPORT = (*HEAVY, "torch_geometric", "sklearn", "torch._dynamo", "torch._inductor", "torch.onnx")
+
+
+def loaded_by(code: str) -> set[str]:
+    """Names of the modules that a fresh interpreter has loaded after running ``code``."""
+    command = [sys.executable, "-c", f"{code}\nimport sys; print('\\n'.join(['', *sys.modules]))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines())
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    loaded = loaded_by("import rfp")
+    assert not {"torch", "numpy", "scipy"} & loaded
+    assert {name for name in loaded if name.startswith("rfp.")} == {"rfp._version"}
+
+
+def test_all_public_names_load_little_beside_torch() -> None:
+    loaded = loaded_by("import rfp\nfor name in rfp.__all__: getattr(rfp, name)")
+    assert not loaded & set(NOT_AT_IMPORT)
+    more = loaded - loaded_by("import torch, scipy.sparse")
+    assert {name.split(".")[0] for name in more} == {"rfp"}
+    assert len(more) < 60
+
+
+def test_help_and_version_load_no_numbers() -> None:
+    for argument in ("--help", "--version"):
+        call = f"import sys; sys.argv = ['rfp', {argument!r}]\nfrom rfp.cli.main import main"
+        loaded = loaded_by(f"{call}\ntry: main()\nexcept SystemExit: pass")
+        assert not loaded & {*NOT_AT_IMPORT, "torch", "numpy", "scipy"} - {"typer"}
+        assert len(loaded) < 250
+
+
+def test_public_names_win_over_submodules() -> None:
+    code = (
+        "import rfp, rfp.encode, rfp.estimate, rfp.propagate\n"
+        "from rfp.encode import encode as function\n"
+        "assert rfp.encode is function and callable(rfp.estimate) and callable(rfp.propagate)\n"
+        "assert rfp.normalization.l2 and rfp.theory.count_triangles\n"  # submodules come at their first use
+        "assert set(rfp.__all__) <= set(dir(rfp))\n"
+        "assert not hasattr(rfp, 'no_such_name')\n"
+        "rfp.encode = None; assert rfp.encode is None\n"  # and can be replaced, as any name of a module
+    )
+    loaded_by(code)
+
+
+def test_type_checkers_see_the_same_public_names() -> None:
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("rfp.")
+        for alias in node.names
+        if alias.name != "__version__"
+    }
+    assert seen == {name: f"rfp.{home}" for name, home in rfp._HOMES.items()}
+    assert all(alias.isidentifier() for alias in seen)
+
+
 def test_import_is_light_and_acts_on_nothing() -> None:
     code = (
         "import os, sys, torch, torch_geometric, numpy, scipy.sparse\n"
         "loaded, environment = set(sys.modules), dict(os.environ)\n"
         "seed, precision = torch.initial_seed(), torch.get_float32_matmul_precision()\n"
-        "import rfp\n"
+        "import rfp; [getattr(rfp, name) for name in rfp.__all__]\n"
         f"new = {{m.split('.')[0] for m in set(sys.modules) - loaded}} & set({HEAVY!r})\n"
         "assert not new, new\n"
         "assert dict(os.environ) == environment\n"

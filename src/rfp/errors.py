@@ -23,6 +23,10 @@ class FileError(RFPError, OSError):
     """A file cannot be read or written: missing, of another format, no permission, a full disk."""
 
 
+class WriteError(FileError):
+    """A result cannot be written: a full disk, a missing or closed folder, standard output that went away."""
+
+
 class MissingExtraError(RFPError, ImportError):
     """An optional dependency is not installed."""
 

@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 import rfp
-from rfp.cli.main import _is_out_of_memory, app
+from rfp.cli.main import VERBS, _exit_code, _is_out_of_memory, app
+from rfp.errors import ArgumentError, FileError, GraphError, NumericalError, RFPError, WriteError
 
 SOURCE = str(Path(rfp.__file__).parents[1])
 
@@ -27,8 +29,36 @@ def start(*arguments: str, folder: Path, **more: object) -> subprocess.Popen[byt
 def test_version_and_verbs() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"rfp {rfp.__version__}\n"
     text = CliRunner().invoke(app, ["--help"]).stdout
-    assert "encode" in text
-    assert "demo" in text
+    assert [line.split()[0] for line in text.split("Commands:")[1].splitlines() if line] == list(VERBS)
+    assert "..." not in text.split("Commands:")[1]  # no line is cut
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_has_help_with_an_example(verb: str) -> None:
+    result = CliRunner().invoke(app, [verb, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "Example" in result.stdout
+    assert f"rfp {verb}" in result.stdout
+
+
+def test_an_unknown_verb_is_named() -> None:
+    result = CliRunner().invoke(app, ["frobnicate"])
+    assert result.exit_code == 2
+    assert "frobnicate" in result.output
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GraphError("x"), 2),
+        (ArgumentError("x"), 2),
+        (FileError("x"), 2),
+        (WriteError("x"), 1),
+        (NumericalError("x"), 1),
+    ],
+)
+def test_exit_codes_tell_what_was_given_from_what_failed(error: RFPError, code: int) -> None:
+    assert _exit_code(error) == code
 
 
 def test_errors_and_pipes_of_a_real_process(tmp_path: Path) -> None:
@@ -40,7 +70,7 @@ def test_errors_and_pipes_of_a_real_process(tmp_path: Path) -> None:
         piped = start("encode", "good.csv", *options, "-o", "-", folder=tmp_path, stdout=out)
         stuck = start("encode", "good.csv", *options, "-o", "-", folder=tmp_path, stdout=full)
         output, message = wrong.communicate(timeout=300)
-        assert (wrong.returncode, output) == (1, b"")
+        assert (wrong.returncode, output) == (2, b"")
         assert message.decode().splitlines() == [
             "rfp: error: bad.csv, line 2: node id -2 is negative; expected integers from 0 on (or text ids such as n1)"
         ]

@@ -14,7 +14,7 @@ import torch
 from rfp.cli.progress import Bar
 from rfp.cli.units import human_bytes
 from rfp.encode import encode_with
-from rfp.errors import ArgumentError, FileError
+from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate
 from rfp.graph import Graph
 from rfp.io import Encoding, LoadedGraph, ReadOptions, read_graph
@@ -164,5 +164,5 @@ def _to_stdout(
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise FileError(f"standard output cannot be written ({error.strerror or error})") from error
+        raise WriteError(f"standard output cannot be written ({error.strerror or error})") from error
     return report

@@ -1,6 +1,7 @@
-"""The command line: registers the verbs and turns errors into one clear line and an exit code.
+"""The command line: finds the verb, loads it alone, and turns errors into one clear line and an exit code.
 
-Exit codes: 0 done, 1 the work failed (bad input, full disk, numerical trouble), 2 the command line was wrong.
+Exit codes: 0 done; 1 the work failed (full disk, out of memory, numerical trouble, interrupted); 2 what was given is
+wrong (the command line, a graph, a file that cannot be read).
 """
 
 from __future__ import annotations
@@ -9,34 +10,62 @@ import contextlib
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
-from rfp.errors import MissingExtraError, RFPError
+from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError, RFPError, WriteError
 
 try:
     import typer
+    from typer.core import TyperCommand, TyperGroup
 except ImportError as error:  # pragma: no cover - exercised by hand in an environment without the extra
     raise SystemExit(str(MissingExtraError("typer", "cli", "the command rfp"))) from error
 
 from rfp._version import __version__
-from rfp.cli import bench, count, demo, encode, search, table, train
 
+# Verb -> what it does. The module `rfp.cli.VERB`, and all that it imports, is loaded when the verb is named.
+VERBS = {
+    "encode": "A graph file in, its positional encoding out.",
+    "count": "Triangles, 4-cycles and closed walks of a large graph.",
+    "demo": "Watch random channels turn into eigenvectors.",
+    "train": "Train a model and write its result file.",
+    "search": "Search the values of a config on validation.",
+    "table": "Reproduce a table of the paper, ours beside theirs.",
+    "bench": "Measure on this machine, with peers in the same run.",
+}
+
+
+class _Verbs(TyperGroup):
+    """A group that lists its verbs from the table above, and imports the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return TyperCommand(name=cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load_verb(name), rest
+
+
+def load_verb(name: str) -> Any:
+    """The command of one verb, from the function of that name in its module."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    alone.command(name=name)(getattr(import_module(f"rfp.cli.{name}"), name))
+    return typer.main.get_command(alone)
+
+
+# Plain help at the top: Rich alone takes longer to load than all the rest.
 app = typer.Typer(
+    cls=_Verbs,
     name="rfp",
-    help="Graph positional encodings by random feature propagation.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command(name="encode")(encode.encode)
-app.command(name="count")(count.count)
-app.command(name="demo")(demo.demo)
-app.command(name="train")(train.train)
-app.command(name="search")(search.search)
-app.command(name="table")(table.table)
-app.command(name="bench")(bench.bench)
 
 
 def _print_version(wanted: bool) -> None:
@@ -51,7 +80,10 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Graph positional encodings by random feature propagation."""
+    """Graph positional encodings by random feature propagation.
+
+    Example: rfp encode examples/karate.csv -k 8 -o karate.npy
+    """
 
 
 class Interrupted(BaseException):
@@ -70,7 +102,7 @@ def main() -> None:
     try:
         app(prog_name="rfp")
     except RFPError as error:
-        _fail(str(error))
+        _fail(str(error), _exit_code(error))
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -83,12 +115,14 @@ def main() -> None:
         _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     except Interrupted as error:
         training = sys.argv[1:2] in (["train"], ["search"], ["table"])
-        left = (
-            "finished runs and checkpoints are kept, the same command goes on"
-            if training
-            else ("nothing was written under the final name")
-        )
-        _fail(f"interrupted ({error}); {left}")
+        kept = "finished runs and checkpoints are kept, the same command goes on"
+        _fail(f"interrupted ({error}); {kept if training else 'nothing was written under the final name'}")
+
+
+def _exit_code(error: RFPError) -> int:
+    """2 where what was given must be corrected, 1 where the work failed."""
+    given = isinstance(error, ArgumentError | GraphError | FileError) and not isinstance(error, WriteError)
+    return 2 if given else 1
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -107,7 +141,7 @@ def _settle_stdout() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, code: int = 1) -> None:
     _settle_stdout()
     sys.stderr.write(f"rfp: error: {' '.join(message.split())}\n")
-    raise SystemExit(1)
+    raise SystemExit(code)

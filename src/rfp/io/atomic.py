@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from rfp.errors import FileError
+from rfp.errors import FileError, WriteError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -62,15 +62,15 @@ def _sync_folder(folder: Path) -> None:
     os.close(handle)
 
 
-def _explained(error: OSError, path: Path) -> FileError:
+def _explained(error: OSError, path: Path) -> WriteError:
     if error.errno in _NO_SPACE:
-        return FileError(
+        return WriteError(
             f"{path}: no space left while writing ({error.strerror}); free some or choose another folder. "
             "Nothing was written under this name"
         )
     if isinstance(error, FileNotFoundError):
-        return FileError(f"{path}: the folder {path.parent} does not exist; create it first")
-    return FileError(f"{path}: cannot be written ({error.strerror or error}); choose another place with -o")
+        return WriteError(f"{path}: the folder {path.parent} does not exist; create it first")
+    return WriteError(f"{path}: cannot be written ({error.strerror or error}); choose another place with -o")
 
 
 def check_free_space(folder: Path, needed: int, name: str) -> None:
@@ -80,7 +80,7 @@ def check_free_space(folder: Path, needed: int, name: str) -> None:
     except OSError:
         return  # a missing folder is reported when the file is opened
     if free < needed:
-        raise FileError(
+        raise WriteError(
             f"{name} needs {needed / 1e9:.2f} GB but {folder} has {free / 1e9:.2f} GB free; free some, choose another "
             "folder, or store less: --storage-dtype float16, fewer steps or channels"
         )
