@@ -106,14 +106,14 @@ def learned_encoder(backend: str, **options: object) -> rfp.nn.RandomFeatureProp
 
 
 @pytest.mark.parametrize("trajectories", [1, 5])
-@pytest.mark.parametrize("unit_start", [False, True])
+@pytest.mark.parametrize("start", ["drawn", "unit", "orthonormal"])
 @pytest.mark.parametrize(("normalization", "every"), [("qr", 1), ("qr", 2), ("l2", 1), ("none", 1)])
-def test_learned_operators_in_one_kernel(normalization: str, every: int, unit_start: bool, trajectories: int) -> None:
+def test_learned_operators_in_one_kernel(normalization: str, every: int, start: str, trajectories: int) -> None:
     graph = molecule_like(128).to("cuda")
     x = torch.randn(graph.num_nodes, 12, generator=torch.Generator().manual_seed(1)).to("cuda")
     # Two products between normalisations square the condition number, which eight columns do not bear in float32.
     options = {"num_channels": 8 // every, "num_steps": 6, "normalization": normalization, "normalize_every": every}
-    options |= {"num_trajectories": trajectories, "unit_start": unit_start}
+    options |= {"num_trajectories": trajectories, "start": start}
     found = []
     for backend in ("dense", "sparse"):
         encoder = learned_encoder(backend, **options)

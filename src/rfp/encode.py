@@ -14,8 +14,9 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import Distribution, random_features
 from rfp.graph import Graph
+from rfp.normalization import NormalizationChoice
 from rfp.operators import Operator, as_operator
-from rfp.propagate import NormalizationChoice, Trajectory, propagate
+from rfp.propagate import Trajectory, propagate
 from rfp.settings import Settings
 
 
@@ -29,6 +30,7 @@ def encode(
     normalize_every: int = 1,
     num_trajectories: int = 1,
     distribution: Distribution = "normal",
+    start: str = "drawn",
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
     storage_dtype: torch.dtype | None = None,
@@ -57,6 +59,9 @@ def encode(
         num_trajectories: B. They share every sparse product.
         distribution: ``"normal"``, ``"rademacher"``, ``"uniform"``, or a callable
             (:func:`~rfp.features.random_features`).
+        start: How the features begin, for each graph and trajectory: as ``"drawn"``; with columns of ``"unit"`` length;
+            or ``"orthonormal"``, Q of their own QR (columns that depend on earlier ones, and those beyond the n-th, are
+            zero). All steps follow from these.
         seed: The draw is a pure function of (seed, graph content, trajectory, node, channel).
         dtype: Precision of the computation, float32 or float64.
         storage_dtype: Precision of the result, if another.
@@ -88,6 +93,7 @@ def encode(
         normalize_every=normalize_every,
         num_trajectories=num_trajectories,
         distribution=distribution,
+        start=start,
         seed=seed,
         dtype=dtype,
         storage_dtype=storage_dtype,
@@ -115,8 +121,8 @@ def encode_with(
         hit = stored.load(key, graph.device)
         if hit is not None:
             return hit
-    operators, start = prepare(settings, graph, features=features, graph_keys=graph_keys)
-    trajectory = propagate_with(settings, graph, operators, start, progress)
+    operators, drawn = prepare(settings, graph, features=features, graph_keys=graph_keys)
+    trajectory = propagate_with(settings, graph, operators, drawn, progress)
     if stored is not None:
         stored.save(key, trajectory)
     return trajectory
@@ -126,13 +132,14 @@ def propagate_with(
     settings: Settings,
     graph: Graph,
     operators: Sequence[Operator],
-    start: Tensor,
+    features: Tensor,
     progress: Callable[[int], None] | None = None,
 ) -> Trajectory:
-    """:func:`~rfp.propagate.propagate` with the settings' arguments, from features that are there."""
+    """:func:`~rfp.propagate.propagate` with the settings' arguments, from features that are drawn."""
     return propagate(
         operators,
-        start,
+        features,
+        start=settings.start,
         num_steps=settings.num_steps,
         normalization=settings.normalization,
         normalize_every=settings.normalize_every,
@@ -151,11 +158,11 @@ def prepare(
     operators = [as_operator(operator, graph, settings.dtype) for operator in settings.operators]
     if features is not None:
         return operators, _given_features(features, graph, settings.dtype)
-    return operators, draw_start(settings, graph, graph_keys)
+    return operators, draw_features(settings, graph, graph_keys)
 
 
-def draw_start(settings: Settings, graph: Graph, graph_keys: Tensor | None = None) -> Tensor:
-    """The random features that all operators start from, ``[B, n, k]``."""
+def draw_features(settings: Settings, graph: Graph, graph_keys: Tensor | None = None) -> Tensor:
+    """The random features as they are drawn, ``[B, n, k]``."""
     return random_features(
         graph,
         num_channels=settings.num_channels,

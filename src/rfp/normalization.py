@@ -26,6 +26,8 @@ from rfp.errors import unknown_choice
 # Events counted while normalising: which method ran, how many columns were found dependent.
 Tally = Counter[str]
 Normalization = Callable[[Tensor, Tensor, Tally], Tensor]
+# What the faces take: a name, or a callable (a [B, n, k], ptr) -> a.
+NormalizationChoice = str | Callable[[Tensor, Tensor], Tensor]
 
 
 def dependence_tolerance(dtype: torch.dtype) -> float:
@@ -146,7 +148,7 @@ def inverse_gram(a: Tensor, ptr: Tensor, tally: Tally) -> Tensor:
 NORMALIZATIONS: dict[str, Normalization] = {"l2": l2, "qr": qr, "inverse_gram": inverse_gram, "none": none}
 
 
-def as_normalization(normalization: str | Callable[[Tensor, Tensor], Tensor]) -> Normalization:
+def as_normalization(normalization: NormalizationChoice) -> Normalization:
     """Look a normalisation up by name, or wrap a callable ``(a [B, n, k], ptr) -> a``."""
     if callable(normalization):
         function = normalization

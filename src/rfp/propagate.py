@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 import torch
@@ -15,11 +15,12 @@ from torch import Tensor
 
 from rfp.backends import choose, reference, sparse
 from rfp.backends.problem import Problem
+from rfp.backends.start import begin
 from rfp.backends.tally import DeviceTally
 from rfp.errors import ArgumentError, NumericalError
+from rfp.normalization import NormalizationChoice
 from rfp.operators import Operator
 
-NormalizationChoice = str | Callable[[Tensor, Tensor], Tensor]
 # What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
 Record = Callable[[Tensor, Tensor], Tensor]
 Loop = Callable[[Problem, Operator, Counter[str]], Iterator[Tensor]]
@@ -116,6 +117,13 @@ def _problem(
     return Problem(several, features, offsets.to(features.device), num_steps, normalization, normalize_every)
 
 
+def _begun(problem: Problem, start: str, backend: str, tally: Counter[str]) -> Problem:
+    """The problem from its step 0 on: the reference begins by the plain normalisation, the others by the fast one."""
+    if start == "drawn":
+        return problem
+    return replace(problem, features=begin(problem.features, problem.ptr, start, tally, plain=backend == "reference"))
+
+
 def _loop(name: str) -> Loop:
     """The steps of a backend one at a time; those that compute whole trajectories step as ``sparse`` does."""
     if name == "cuda_sparse":
@@ -131,6 +139,7 @@ def states(
     num_steps: int,
     normalization: NormalizationChoice = "qr",
     normalize_every: int = 1,
+    start: str = "drawn",
     ptr: Tensor | None = None,
     record: Record | None = None,
     backend: str = "auto",
@@ -148,6 +157,7 @@ def states(
         num_steps: P; 0 yields the features alone.
         normalization: N, by name or as a callable ``(a [B, n, k], ptr) -> a``.
         normalize_every: w.
+        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"`` (:func:`rfp.encode`).
         ptr: ``[num_graphs + 1]`` node offsets when the nodes are those of several graphs.
         record: What to yield instead of a, ``(a, ptr) -> Tensor``; the iteration goes on with a.
         backend: ``"auto"``, ``"reference"`` or ``"sparse"``.
@@ -168,6 +178,7 @@ def states(
     problem = _problem(operator, features, ptr, num_steps, normalization, normalize_every)
     name, reason = choose(problem, backend)
     tally = Counter() if tally is None else tally
+    problem = _begun(problem, start, name, tally)
     for a in _loop(name)(problem, problem.operators[0], tally):
         if strict:
             Report(name, reason, tally).check_strict()
@@ -181,6 +192,7 @@ def propagate(
     num_steps: int,
     normalization: NormalizationChoice = "qr",
     normalize_every: int = 1,
+    start: str = "drawn",
     ptr: Tensor | None = None,
     record: Record | None = None,
     backend: str = "auto",
@@ -208,6 +220,7 @@ def propagate(
     shape = (n, b, len(problem.operators), num_steps + 1, k)
     report = Report(name, reason, tally)
     keep = record or _everything
+    problem = _begun(problem, start, name, tally)
     if name in _WHOLE:
         run = import_module(_WHOLE[name]).run
         storage = run(problem, kept_dtype, tally, progress)

@@ -15,6 +15,8 @@ from rfp.normalization import NORMALIZATIONS
 
 # Half precision is for storage only: Gram matrices of half-precision states lose orthogonality within a few steps.
 COMPUTE_DTYPES = (torch.float32, torch.float64)
+# How the features begin, and the normalisation N0 that does it: a^(0) = N0(r).
+STARTS = {"drawn": "none", "unit": "l2", "orthonormal": "qr"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Settings:
     normalize_every: int = 1
     num_trajectories: int = 1
     distribution: Distribution = "normal"
+    start: str = "drawn"
     seed: int = 0
     dtype: torch.dtype = torch.float32
     storage_dtype: torch.dtype | None = None
@@ -48,6 +51,8 @@ class Settings:
             raise unknown_choice("normalization", self.normalization, NORMALIZATIONS)
         if isinstance(self.distribution, str) and self.distribution not in DISTRIBUTIONS:
             raise unknown_choice("distribution", self.distribution, DISTRIBUTIONS)
+        if self.start not in STARTS:
+            raise unknown_choice("start", self.start, STARTS)
         if self.dtype not in COMPUTE_DTYPES:
             raise ArgumentError(
                 f"dtype must be torch.float32 or torch.float64, got {self.dtype}; "

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from rfp.backends import choose
 from rfp.backends.problem import Problem
+from rfp.backends.start import begin
 from rfp.encode import encode_with, prepare
 from rfp.graph import Graph
 from rfp.operators import Operator
@@ -58,9 +59,9 @@ def stream(
         >>> np.load(io.BytesIO(file.getvalue())).shape
         (3, 10)
     """
-    operators, start = prepare(settings, graph)
+    operators, drawn = prepare(settings, graph)
     problem = Problem(
-        tuple(operators), start, graph.offsets, settings.num_steps, settings.normalization, settings.normalize_every
+        tuple(operators), drawn, graph.offsets, settings.num_steps, settings.normalization, settings.normalize_every
     )
     name, reason = choose(problem, settings.backend)
     several = settings.num_trajectories > 1
@@ -76,9 +77,10 @@ def stream(
     np.lib.format.write_array_header_1_0(file, header)
     tally: Counter[str] = Counter()
     if by_graphs:
-        del operators, start, problem  # each block of graphs makes its own
+        del operators, drawn, problem  # each block of graphs makes its own
         _write_graphs(replace(settings, backend=name), graph, file, tally, progress)
     else:
+        start = begin(drawn, graph.offsets, settings.start, tally, plain=name == "reference")
         for operator in operators:
             _write_steps(replace(settings, backend=name), operator, start, graph, file, tally, progress)
     return Report(name, reason, tally)

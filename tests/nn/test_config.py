@@ -86,3 +86,12 @@ def test_number_of_trajectories() -> None:
     encodings = ({"name": "rfp", "num_trajectories": 4}, {"name": "rnf"}, {"name": "eigenvectors"})
     assert ModelConfig(out_channels=1, encodings=encodings).num_trajectories == 4
     assert ModelConfig(out_channels=1, in_channels=3, encodings=()).num_trajectories == 1
+
+
+def test_the_old_name_of_a_unit_start_is_read() -> None:
+    assert read_encoding({"name": "rfp", "unit_start": True}) == RFPEncoding(start="unit")
+    assert read_encoding({"name": "rnf", "unit_start": False}) == RFPEncoding(num_steps=0)
+    with pytest.raises(ArgumentError, match="unit_start=True is the old name of start; say start: unit"):
+        read_encoding({"name": "rfp", "unit_start": True, "start": "orthonormal"})
+    with pytest.raises(ArgumentError, match="start must be one of"):
+        read_encoding({"name": "rfp", "start": "units"})

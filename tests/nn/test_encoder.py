@@ -164,7 +164,7 @@ def test_repr_and_errors() -> None:
 
 
 @pytest.mark.parametrize("operators", [["normalized_adjacency"], ["normalized_laplacian", "adjacency"]])
-def test_unit_start_changes_the_features_alone(operators: list[str]) -> None:
+def test_a_unit_start_changes_the_features_and_no_normalised_step(operators: list[str]) -> None:
     from torch_geometric.data import Batch, Data
 
     ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
@@ -172,8 +172,8 @@ def test_unit_start_changes_the_features_alone(operators: list[str]) -> None:
     batch = Batch.from_data_list([Data(edge_index=ring, num_nodes=4), Data(edge_index=pair, num_nodes=2)])
     arguments = {"num_steps": 2, "operators": operators, "num_trajectories": 2}
     plain = RandomFeaturePropagation(2, **arguments).eval()(batch).unflatten(-1, (len(operators), 3, 2))
-    unit = RandomFeaturePropagation(2, unit_start=True, **arguments).eval()(batch).unflatten(-1, (len(operators), 3, 2))
-    assert torch.equal(unit[..., 1:, :], plain[..., 1:, :])
+    unit = RandomFeaturePropagation(2, start="unit", **arguments).eval()(batch).unflatten(-1, (len(operators), 3, 2))
+    torch.testing.assert_close(unit[..., 1:, :], plain[..., 1:, :])
     for rows in (slice(0, 4), slice(4, 6)):
         start = plain[:, rows, :, 0]
         torch.testing.assert_close(unit[:, rows, :, 0], start / start.norm(dim=1, keepdim=True))
@@ -195,11 +195,11 @@ def small_batch() -> tuple[rfp.Graph, torch.Tensor]:
     return graph, torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("unit_start", [False, True])
+@pytest.mark.parametrize("start", ["drawn", "unit", "orthonormal"])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("more", [{}, {"num_trajectories": 3}, {"num_eval_draws": 2}, {"num_steps": 0}])
-def test_drawn_beforehand_and_completed_is_the_encoding(unit_start: bool, training: bool, more: dict) -> None:
-    encoder = with_learned(unit_start=unit_start, **more).train(training)
+def test_drawn_beforehand_and_completed_is_the_encoding(start: str, training: bool, more: dict) -> None:
+    encoder = with_learned(start=start, **more).train(training)
     twin = copy.deepcopy(encoder)
     graph, x = small_batch()
     target = None
@@ -219,10 +219,10 @@ def test_drawn_beforehand_and_completed_is_the_encoding(unit_start: bool, traini
         assert mine.grad is None or torch.equal(mine.grad, other.grad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("unit_start", [False, True])
+@pytest.mark.parametrize("start", ["drawn", "unit", "orthonormal"])
 @pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
-def test_a_part_cut_out_and_padded_is_completed_alike(unit_start: bool, normalization: str) -> None:
-    encoder = with_learned(unit_start=unit_start, normalization=normalization, num_trajectories=2).eval()
+def test_a_part_cut_out_and_padded_is_completed_alike(start: str, normalization: str) -> None:
+    encoder = with_learned(start=start, normalization=normalization, num_trajectories=2).eval()
     graph, x = small_batch()
     whole = encoder(graph, x=x)[:, 5:]
     drawn = encoder.draw(graph)[:, 5:]
@@ -247,7 +247,7 @@ def test_a_part_cut_out_and_padded_is_completed_alike(unit_start: bool, normaliz
 def test_completing_a_padded_batch_asks_nothing_of_the_device() -> None:
     """Fake tensors have no values: reading one raises. Without QR, which waits in the backend of a CPU."""
     with FakeTensorMode():
-        encoder = with_learned(unit_start=True, normalization="none")
+        encoder = with_learned(start="unit", normalization="none")
         ptr, edge_index = torch.empty(4, dtype=torch.long), torch.empty(2, 20, dtype=torch.long)
         drawn, x = torch.empty(1, 16, encoder.drawn_channels), torch.empty(16, 3)
         graph = rfp.Graph(edge_index, 16, None, ptr, check=False, max_size=7, padded=True)
@@ -260,7 +260,7 @@ def test_completing_a_padded_batch_asks_nothing_of_the_device() -> None:
 
 
 def test_what_is_drawn_of_predefined_operators_is_all_of_it() -> None:
-    encoder = RandomFeaturePropagation(3, num_steps=2, num_eval_draws=2, unit_start=True)
+    encoder = RandomFeaturePropagation(3, num_steps=2, num_eval_draws=2, start="unit")
     for training in (True, False):
         twin = copy.deepcopy(encoder.train(training))
         drawn = encoder.draw(data(9))

@@ -11,7 +11,7 @@ from rfp.available import compiled_available
 from rfp.backends.orthonormal import Orthonormalizer
 from rfp.backends.orthonormal_grad import orthonormalize
 from rfp.backends.problem import Problem, fold, unfold
-from rfp.normalization import Tally, as_normalization
+from rfp.normalization import NormalizationChoice, Tally, as_normalization
 from rfp.operators import MatrixOperator, Operator
 
 
@@ -22,7 +22,8 @@ def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]
     O(P (m k B + n k² B)); beside the states of one step it holds one more copy of them and k x k matrices.
     """
     product = fast_product(operator, problem.features)
-    normalize = fast_normalization(problem, operator.differentiable)
+    num_columns = problem.features.size(0) * problem.features.size(2)
+    normalize = fast_normalization(problem.normalization, problem.ptr, num_columns, operator.differentiable)
     a = problem.features
     yield a
     for p in range(1, problem.num_steps + 1):
@@ -43,10 +44,19 @@ def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]
     return lambda a: operator @ a
 
 
-def fast_normalization(problem: Problem, differentiable: bool = False) -> Callable[[Tensor, Tally], Tensor]:
-    """QR by the ladder of :mod:`rfp.backends.orthonormal`; every other normalisation as it is defined."""
-    if problem.normalization == "qr":
-        ladder = Orthonormalizer(problem.ptr, problem.features.size(0) * problem.features.size(2))
+def fast_normalization(
+    normalization: NormalizationChoice, ptr: Tensor, num_columns: int, differentiable: bool = False
+) -> Callable[[Tensor, Tally], Tensor]:
+    """QR by the ladder of :mod:`rfp.backends.orthonormal`; every other normalisation as it is defined.
+
+    Args:
+        normalization: N, by name or as a callable.
+        ptr: ``[num_graphs + 1]``.
+        num_columns: B k.
+        differentiable: Whether a gradient is to flow through it.
+    """
+    if normalization == "qr":
+        ladder = Orthonormalizer(ptr, num_columns)
         return partial(orthonormalize, ladder) if differentiable else ladder
-    normalize = as_normalization(problem.normalization)
-    return lambda a, tally: normalize(a, problem.ptr, tally)
+    normalize = as_normalization(normalization)
+    return lambda a, tally: normalize(a, ptr, tally)

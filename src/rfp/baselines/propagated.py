@@ -13,9 +13,9 @@ from rfp.conversion import as_graph
 from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
-from rfp.normalization import l2
+from rfp.normalization import NormalizationChoice, l2
 from rfp.operators import as_operator
-from rfp.propagate import NormalizationChoice, propagate, states
+from rfp.propagate import propagate, states
 
 
 def rnf(

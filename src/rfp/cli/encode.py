@@ -27,6 +27,7 @@ def encode(
     operators: option.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
     normalization: option.Normalization = "qr",
     distribution: option.Distribution = "normal",
+    start: option.Start = "drawn",
     seed: option.Seed = 0,
     dtype: option.Dtype = "float32",
     storage_dtype: option.StorageDtype = None,
@@ -71,6 +72,7 @@ def encode(
         normalize_every=normalize_every,
         num_trajectories=num_trajectories,
         distribution=distribution,
+        start=start,
         seed=seed,
         dtype=option.DTYPES[dtype],
         storage_dtype=None if storage_dtype is None else option.DTYPES[storage_dtype],

@@ -15,6 +15,7 @@ from rfp.graph import Graph
 from rfp.io import FORMATS
 from rfp.normalization import NORMALIZATIONS
 from rfp.operators import OPERATORS, from_name
+from rfp.settings import STARTS
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 
@@ -93,6 +94,9 @@ Operators = Annotated[
 ]
 Normalization = Annotated[str, _encoding(**_one_of(NORMALIZATIONS))]
 Distribution = Annotated[str, _encoding(**_one_of(DISTRIBUTIONS))]
+Start = Annotated[
+    str, _encoding(help="How the features begin: as drawn, with unit columns, or orthonormal.", **_one_of(STARTS))
+]
 Seed = Annotated[int, _encoding(help="Same seed and same graph, same encoding.")]
 Dtype = Annotated[str, _encoding(help="Precision of the computation.", **_one_of(["float32", "float64"]))]
 StorageDtype = Annotated[str | None, _encoding(help="Precision of the output, if another.", **_one_of(DTYPES))]

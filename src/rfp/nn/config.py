@@ -32,7 +32,7 @@ class RFPEncoding:
         num_trajectories: B.
         distribution: D.
         seed: Of the draws.
-        unit_start: Whether the features enter with columns of unit length, as normalised steps have.
+        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"``.
         num_eval_draws: Draws averaged in evaluation.
         learned_heads: H of learned operators.
         learned_head_channels: d of learned operators.
@@ -47,7 +47,7 @@ class RFPEncoding:
     num_trajectories: int = 1
     distribution: str = "normal"
     seed: int = 0
-    unit_start: bool = False
+    start: str = "drawn"
     num_eval_draws: int = 1
     learned_heads: int = 4
     learned_head_channels: int = 16
@@ -82,6 +82,12 @@ def read_encoding(given: Encoding | Mapping[str, Any]) -> Encoding:
     names = ("rfp", *BASELINES)
     if name not in names:
         raise unknown_choice("the name of an encoding", name, names)
+    if "unit_start" in arguments and name in ("rfp", "rnf"):
+        # The name of configs before there was a third way to begin; their results are kept under keys that hold it.
+        unit = arguments.pop("unit_start")
+        if not isinstance(unit, bool) or "start" in arguments:
+            raise ArgumentError(f"unit_start={unit!r} is the old name of start; say start: unit or start: drawn")
+        arguments["start"] = "unit" if unit else "drawn"
     if name == "rnf":
         arguments = {"num_steps": 0, **arguments}
     kind: Any = RFPEncoding if name in ("rfp", "rnf") else BASELINES[name]

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rfp.encode import draw_start, encode_with, propagate_with
+from rfp.backends.start import begin
+from rfp.encode import draw_features, encode_with, propagate_with
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
-from rfp.normalization import l2
+from rfp.normalization import NormalizationChoice
 from rfp.operators import Operator, as_operator
-from rfp.propagate import NormalizationChoice, Trajectory
 from rfp.settings import Settings
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
@@ -29,8 +29,7 @@ _TRAINING_STREAM = signed(0x5851F42D4C957F2D)
 class _Known:
     """All of an encoding with learned operators that does not depend on their parameters."""
 
-    start: Tensor  # [B, n, k], what every operator starts from
-    shown: Tensor  # [n, B, k], what is returned of it
+    start: Tensor  # [B, n, k], step 0: what every operator sets out from
     steps: list[Tensor]  # [n, B, P k] for each predefined operator
 
 
@@ -58,9 +57,8 @@ class RandomFeaturePropagation(nn.Module):
         seed: Any integer.
         dtype: Precision of the computation and of the result.
         backend: See :func:`rfp.encode`.
-        unit_start: Give the random features themselves columns of unit length too, in what is returned. Normalised
-            steps have entries of size n^-1/2 beside the features' size 1; steps of ``"qr"`` and ``"l2"`` do not depend
-            on the length of what they start from.
+        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"`` (:func:`rfp.encode`). Normalised
+            steps have entries of size n^-1/2 beside the drawn features' size 1; the other two have n^-1/2 throughout.
         num_eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
             are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
             leave it at 1 unless the model was built for it, or average predictions instead.
@@ -88,8 +86,8 @@ class RandomFeaturePropagation(nn.Module):
         distribution: Distribution = "normal",
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
+        start: str = "drawn",
         backend: str = "auto",
-        unit_start: bool = False,
         num_eval_draws: int = 1,
     ) -> None:
         super().__init__()
@@ -105,9 +103,9 @@ class RandomFeaturePropagation(nn.Module):
             distribution=distribution,
             seed=seed,
             dtype=dtype,
+            start=start,
             backend=backend,
         )
-        self.unit_start = unit_start
         self.num_eval_draws = num_eval_draws
         self.num_draws = 0
         self.num_replicas: int | None = None  # set by RFPModel.replicate
@@ -125,7 +123,7 @@ class RandomFeaturePropagation(nn.Module):
         if not self.learned:
             return self.out_channels
         predefined = len(self.settings.operators) - len(self.learned)
-        return (1 + self.unit_start + predefined * self.settings.num_steps) * self.settings.num_channels
+        return (1 + predefined * self.settings.num_steps) * self.settings.num_channels
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(
@@ -169,18 +167,16 @@ class RandomFeaturePropagation(nn.Module):
             graph: A PyG ``Data`` or ``Batch`` or an :class:`rfp.Graph`.
 
         Returns:
-            ``[B, n, drawn_channels]``. With learned operators: the random features r, once more with columns of unit
-            length if ``unit_start``, and steps 1 to P of every predefined operator; in evaluation for
-            ``num_eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
+            ``[B, n, drawn_channels]``. With learned operators: step 0, and steps 1 to P of every predefined operator;
+            in evaluation for ``num_eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
         """
         read = read_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             settings = self._next_settings()
             if not self.learned:
-                return self._averaged(self._encoded(settings, read).flat())
+                return self._averaged(encode_with(settings, read).flat())
             known = self._known(settings, read)
-            shown = [known.shown] if self.unit_start else []
-            return torch.cat([known.start.transpose(0, 1), *shown, *known.steps], dim=-1).transpose(0, 1)
+            return torch.cat([known.start.transpose(0, 1), *known.steps], dim=-1).transpose(0, 1)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def complete(self, drawn: Tensor, graph: Any, *, x: Tensor | None = None) -> Tensor:
@@ -206,7 +202,7 @@ class RandomFeaturePropagation(nn.Module):
     def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
         settings = self._next_settings()
         if not self.learned:
-            return self._averaged(self._encoded(settings, graph).flat())
+            return self._averaged(encode_with(settings, graph).flat())
         return self._averaged(self._completed(self._known(settings, graph), graph, x))
 
     def _next_settings(self) -> Settings:
@@ -227,35 +223,26 @@ class RandomFeaturePropagation(nn.Module):
             return flat
         return flat.view(*flat.shape[:-3], num_draws, num_trajectories, *flat.shape[-2:]).mean(-4)
 
-    def _encoded(self, settings: Settings, graph: Graph) -> Trajectory:
-        trajectory = encode_with(settings, graph)
-        if not self.unit_start:
-            return trajectory
-        storage = trajectory.storage  # [n, B, O, P + 1, k]; all operators start from the same features
-        start = l2(storage[:, :, 0, 0].detach().transpose(0, 1), graph.offsets, Counter())
-        spread = start.transpose(0, 1)[:, :, None, None].expand(-1, -1, storage.size(2), 1, -1)
-        return replace(trajectory, storage=torch.cat([spread, storage[:, :, :, 1:]], dim=3))
-
     # An encoding with learned operators comes in two calls from the same features: the predefined ones may take a
     # faster backend, have no replicas and may be drawn beforehand.
 
     def _known(self, settings: Settings, graph: Graph) -> _Known:
-        start = draw_start(settings, graph)
-        unit = l2(start.detach(), graph.offsets, Counter()) if self.unit_start else start
+        plain = settings.backend == "reference"
+        start = begin(draw_features(settings, graph), graph.offsets, settings.start, Counter(), plain=plain)
         predefined = [op for op in settings.operators if not isinstance(op, nn.Module)]
         if not predefined:
-            return _Known(start, unit.transpose(0, 1), [])
+            return _Known(start, [])
         resolved = [as_operator(operator, graph, settings.dtype) for operator in predefined]
-        storage = propagate_with(settings, graph, resolved, start).storage  # [n, B, O, P + 1, k]
-        return _Known(start, unit.transpose(0, 1), _steps(storage))
+        begun = replace(settings, start="drawn")
+        storage = propagate_with(begun, graph, resolved, start).storage  # [n, B, O, P + 1, k]
+        return _Known(start, _steps(storage))
 
     def _as_known(self, drawn: Tensor) -> _Known:
         k, width = self.settings.num_channels, self.settings.num_steps * self.settings.num_channels
         node_first = drawn.transpose(0, 1)
-        first = (1 + self.unit_start) * k
         predefined = len(self.settings.operators) - len(self.learned)
-        steps = [node_first[..., first + o * width : first + (o + 1) * width] for o in range(predefined)]
-        return _Known(drawn[..., :k], node_first[..., first - k : first], steps)
+        steps = [node_first[..., k + o * width : k + (o + 1) * width] for o in range(predefined)]
+        return _Known(drawn[..., :k], steps)
 
     def _completed(self, known: _Known, graph: Graph, x: Tensor | None) -> Tensor:
         """``[B, n, C]``, or ``[R, B, n, C]`` for R replicas."""
@@ -267,7 +254,7 @@ class RandomFeaturePropagation(nn.Module):
         joined = []
         for operator in self.settings.operators:
             steps = next(learned) if isinstance(operator, nn.Module) else next(predefined)
-            joined += [part.expand(*replicas, *part.shape[-3:]) for part in (known.shown, steps)]
+            joined += [part.expand(*replicas, *part.shape[-3:]) for part in (known.start.transpose(0, 1), steps)]
         return torch.cat(joined, dim=-1).transpose(-3, -2)
 
     def _learned_storage(self, operators: Sequence[Operator], graph: Graph, start: Tensor) -> Tensor:
@@ -281,7 +268,7 @@ class RandomFeaturePropagation(nn.Module):
             # zero.
             ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
             graph = Graph(graph.edge_index, num_nodes, graph.edge_weight, ptr, check=False)
-        storage = propagate_with(self.settings, graph, operators, start).storage
+        storage = propagate_with(replace(self.settings, start="drawn"), graph, operators, start).storage
         return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:
@@ -296,8 +283,7 @@ class RandomFeaturePropagation(nn.Module):
             self.settings,
             operators=tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators),
         )
-        unit = ", unit_start=True" if self.unit_start else ""
-        return f"{shown.as_text()}{unit}, num_eval_draws={self.num_eval_draws}"
+        return f"{shown.as_text()}, num_eval_draws={self.num_eval_draws}"
 
 
 def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O times [..., n, B, P k]

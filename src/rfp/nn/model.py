@@ -125,7 +125,7 @@ class RFPModel(nn.Module):
             num_trajectories=encoding.num_trajectories,
             distribution=encoding.distribution,
             seed=encoding.seed,
-            unit_start=encoding.unit_start,
+            start=encoding.start,
             num_eval_draws=encoding.num_eval_draws,
         )
 

@@ -16,7 +16,7 @@ from rfp import baselines
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
 from rfp.graph import Graph
-from rfp.propagate import NormalizationChoice
+from rfp.normalization import NormalizationChoice
 from rfp.transforms.node_encoding import NodeEncodingTransform
 
 

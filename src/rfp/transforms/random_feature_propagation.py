@@ -13,7 +13,7 @@ from torch_geometric.data.datapipes import functional_transform
 from rfp.encode import encode_with
 from rfp.features import Distribution
 from rfp.graph import Graph
-from rfp.propagate import NormalizationChoice
+from rfp.normalization import NormalizationChoice
 from rfp.settings import Settings
 from rfp.transforms.node_encoding import NodeEncodingTransform
 
@@ -40,6 +40,7 @@ class AddRandomFeaturePropagationPE(NodeEncodingTransform):
         normalize_every: w.
         num_trajectories: B.
         distribution: ``"normal"``, ``"rademacher"``, ``"uniform"`` or a callable.
+        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"``.
         seed: Any integer.
         dtype: Precision of the computation.
         storage_dtype: Precision of the stored attribute, if another.
@@ -70,6 +71,7 @@ class AddRandomFeaturePropagationPE(NodeEncodingTransform):
         normalize_every: int = 1,
         num_trajectories: int = 1,
         distribution: Distribution = "normal",
+        start: str = "drawn",
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
         storage_dtype: torch.dtype | None = None,
@@ -86,6 +88,7 @@ class AddRandomFeaturePropagationPE(NodeEncodingTransform):
             normalize_every=normalize_every,
             num_trajectories=num_trajectories,
             distribution=distribution,
+            start=start,
             seed=seed,
             dtype=dtype,
             storage_dtype=storage_dtype,

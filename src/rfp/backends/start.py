@@ -1,0 +1,36 @@
+r"""Step 0: how the features begin, :math:`a^{(0)} = N_0(r)` for each graph and trajectory."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rfp.backends.sparse import fast_normalization
+from rfp.errors import unknown_choice
+from rfp.normalization import Tally, as_normalization
+from rfp.settings import STARTS
+
+
+def begin(features: Tensor, ptr: Tensor, start: str, tally: Tally, *, plain: bool = False) -> Tensor:
+    r"""The states that the first step sets out from.
+
+    ``"drawn"``: r itself. ``"unit"``: its columns divided by their lengths. ``"orthonormal"``: Q of its QR with
+    :math:`R_{ii} > 0`; columns that depend on earlier ones are zero, as are those beyond the n-th where n < k. With
+    :math:`k \ge n` independent columns :math:`Q Q^\top = I`, and products of unnormalised steps are exact.
+
+    Args:
+        features: r, ``[B, n, k]``.
+        ptr: ``[num_graphs + 1]``.
+        start: A key of :data:`rfp.settings.STARTS`.
+        tally: Receives the events of the orthonormalisation.
+        plain: By the plain normalisation that defines the result, instead of the fast one.
+
+    Costs O(n k² B) for ``"orthonormal"``, O(n k B) for ``"unit"``.
+    """
+    if start not in STARTS:
+        raise unknown_choice("start", start, STARTS)
+    if start == "drawn":
+        return features
+    name = STARTS[start]
+    if plain:
+        return as_normalization(name)(features, ptr, tally)
+    return fast_normalization(name, ptr, features.size(0) * features.size(2), features.requires_grad)(features, tally)
