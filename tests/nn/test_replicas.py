@@ -10,7 +10,17 @@ from torch_geometric.data import Data
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn import RFPModel
-from rfp.nn.replicas import SharedDropout, each_affine, replicate, shared_affine
+from rfp.nn.replicas import (
+    DropoutMasks,
+    SharedDropout,
+    dropout_masks,
+    each_affine,
+    input_dropout,
+    replicate,
+    set_weights,
+    shared_affine,
+    shared_dropout,
+)
 
 R = 3
 RING = torch.tensor([[0, 1, 2, 3, 4, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 0, 1, 2, 3, 4]])
@@ -98,3 +108,62 @@ def test_affine_maps_by_hand() -> None:
 def test_batch_normalisation_is_refused() -> None:
     with pytest.raises(ArgumentError, match="BatchNorm1d cannot be trained in replicas"):
         replicate(nn.Sequential(nn.BatchNorm1d(3)), 2)
+
+
+def test_an_input_for_each_group_of_replicas() -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(6, 4, 3, generator=generator), torch.randn(6, 4, generator=generator)
+    x = torch.randn(2, 5, 7, 3, generator=generator)
+    out = each_affine(x, weight, bias)
+    assert out.shape == (6, 5, 7, 4)
+    for r in range(6):
+        assert torch.allclose(out[r], nn.functional.linear(x[r // 3], weight[r], bias[r]), atol=1e-5)
+
+
+def test_masks_are_a_function_of_seed_and_epoch_alone() -> None:
+    def rows(seeds: list[int], epochs: list[int]) -> list[torch.Tensor]:
+        masks, found = DropoutMasks(seeds, 9, torch.device("cpu")), []
+        for epoch in epochs:
+            masks.begin(epoch)
+            first, second = masks.keep((3, 5), 0.25), masks.keep((200, 50), 0.25)
+            found.append(torch.cat([first.flatten(1), second.flatten(1)], dim=1))
+        return found
+
+    together = rows([4, 11], list(range(9)))
+    for number, seed in enumerate((4, 11)):
+        for epoch in (0, 3, 8):  # the first epoch of a run makes its masks one by one, later ones in blocks
+            assert torch.equal(rows([seed], [epoch])[0][0], together[epoch][number])
+            assert torch.equal(rows([seed], [0, epoch])[1][0], together[epoch][number])
+    flat = torch.stack(together).double()  # [epochs, seeds, entries]
+    assert flat.mean().item() == pytest.approx(0.75, abs=0.005)  # 180,000 entries: deviation 0.001
+    ways = flat.flatten(0, 1) - 0.75
+    correlation = (ways @ ways.T / ways.size(1)).fill_diagonal_(0).abs().max().item()
+    assert correlation < 5 * 0.1875 / 100  # five deviations of a mean of 10,000 products
+
+
+def test_each_seed_has_its_masks() -> None:
+    masks = DropoutMasks([1, 2], 1, torch.device("cpu"))
+    masks.begin(0)
+    with dropout_masks(masks):
+        hidden = shared_dropout(torch.ones(6, 40, 4), 0.5, training=True)
+        features = input_dropout(torch.ones(40, 4), 0.5, training=True)
+    assert features.shape == (2, 40, 4)
+    for group in (hidden[:3], hidden[3:]):
+        assert torch.equal(group, group[:1].expand(3, -1, -1))
+    assert not torch.equal(hidden[0], hidden[3])
+    assert not torch.equal(features[0], features[1])
+    assert set(hidden.unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(shared_dropout(hidden, 0.5, training=False), hidden)
+
+
+@pytest.mark.parametrize("changes", [{}, {"trajectories": "dss", "encoding": {"num_trajectories": 2}}])
+def test_several_seeds_in_one_model(changes: dict[str, object]) -> None:
+    _, plain = models(**changes, input_dropout=0.0)
+    plain = plain[:2]
+    drawn = [torch.stack([torch.randn_like(model.draw(DATA)[0]) for model in plain])]
+    together = copy.deepcopy(plain[0]).replicate(4)
+    set_weights(together, plain)
+    out = together.eval()(DATA, graph=GRAPH, drawn=drawn)
+    for r in range(4):
+        alone = plain[r // 2].eval()(DATA, graph=GRAPH, drawn=[drawn[0][r // 2]])
+        assert torch.allclose(out[r], alone, atol=1e-5)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
-from rfp.nn.replicas import each_affine, shared_affine, shared_dropout
+from rfp.nn.replicas import each_affine, input_dropout, shared_affine, shared_dropout
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ class LinearEmbedding(nn.Module):
 
         Args:
             shared: ``[n, c]`` each.
-            drawn: ``[B, n, C]`` each, or ``[R, B, n, C]`` where R replicas have trajectories of their own.
+            drawn: ``[B, n, C]`` each, or ``[R, B, n, C]`` where R replicas (or groups of them: ``[S, B, n, C]``) have
+                trajectories of their own.
 
         Returns:
             ``[n, d]`` if the trajectories are joined, else ``[B, n, d]``; with a leading R in a replicated model.
@@ -77,7 +77,9 @@ class LinearEmbedding(nn.Module):
         split = self.options.shared_channels
         h: Tensor | None = None
         if shared:
-            h = shared_affine(self._dropped(torch.cat(list(shared), dim=-1)), weight[..., :split], bias)
+            x = self._dropped(torch.cat(list(shared), dim=-1))
+            # With replicas of several seeds dropout makes an input for each seed.
+            h = (shared_affine if x.dim() == 2 else each_affine)(x, weight[..., :split], bias)
             h = h if joined else h.unsqueeze(-3)
         start = split
         for t in drawn:
@@ -99,7 +101,7 @@ class LinearEmbedding(nn.Module):
 
     def _dropped(self, x: Tensor, each: bool = False) -> Tensor:
         p = self.options.dropout
-        return shared_dropout(x, p, self.training) if each else dropout(x, p, self.training)
+        return shared_dropout(x, p, self.training) if each else input_dropout(x, p, self.training)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.options.out_channels}"

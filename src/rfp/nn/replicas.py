@@ -1,19 +1,25 @@
 r"""One model, many replicas: R copies of all weights that train side by side as one tensor program.
 
-The graph, the features and everything drawn at random (encodings, dropout masks) are the same for all replicas; they
-may differ in their loss (the split), learning rate and weight decay. Every tensor of the network gets a leading
-dimension R, and the replicas never meet: each computes what it would compute alone.
+The graph and its features are the same for all replicas; they may differ in their loss (the split), learning rate and
+weight decay. What is drawn at random (encodings, dropout masks) is shared by the replicas of a seed: with S seeds the
+replicas come in S groups of R / S, seed by seed, and what is drawn has a leading dimension S. Every tensor of the
+network gets a leading dimension R, and the replicas never meet: each computes what it would compute alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, linear
+from torch.nn.functional import dropout, layer_norm, linear
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from rfp.errors import ArgumentError
+from rfp.hashing import GOLDEN, mix, signed
 
 
 def shared_affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -37,15 +43,20 @@ def each_affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     r""":math:`x_r W_r^\top + b_r` for each replica: ``[R, ..., c] -> [R, ..., d]``.
 
     Args:
-        x: ``[R, ..., c]``.
+        x: ``[R, ..., c]``, or ``[G, ..., c]`` with an input for each of G equal groups of successive replicas.
         weight: ``[R, d, c]``.
         bias: ``[R, d]``.
     """
-    if x.dim() < 3 or len(x) != len(weight):
-        raise ArgumentError(f"expected a leading dimension of {len(weight)} replicas, got shape {list(x.shape)}")
+    replicas, width, _ = weight.shape
+    if x.dim() < 3 or replicas % len(x):
+        raise ArgumentError(f"expected a leading dimension of {replicas} replicas, got shape {list(x.shape)}")
     flat = x.flatten(1, -2)
-    out = torch.bmm(flat, weight.mT) if bias is None else torch.baddbmm(bias[:, None], flat, weight.mT)
-    return out.view(*x.shape[:-1], -1)
+    groups, members = len(x), replicas // len(x)
+    joined = weight.reshape(groups, members * width, -1).mT
+    out = torch.bmm(flat, joined) if bias is None else torch.baddbmm(bias.reshape(groups, 1, -1), flat, joined)
+    if members > 1:
+        out = out.view(groups, -1, members, width).transpose(1, 2)
+    return out.reshape(replicas, *x.shape[1:-1], width)
 
 
 class ReplicaLinear(nn.Module):
@@ -76,8 +87,82 @@ class ReplicaLayerNorm(nn.Module):
         return layer_norm(x, self.shape, eps=self.eps) * self.weight.view(place) + self.bias.view(place)
 
 
+class DropoutMasks:
+    r"""Masks as a pure function of (seed, epoch, place in the network, entry): the same on every device.
+
+    The bits of an epoch are one long row of 16-bit lanes, four to a word :math:`mix(key(seed, epoch) + i G)`; each mask
+    takes the next lanes. The rows of several epochs are made at once, as soon as their length is known.
+
+    Args:
+        seeds: One for each group of replicas.
+        num_epochs: How many there will be.
+        device: Where the masks are.
+    """
+
+    def __init__(self, seeds: Sequence[int], num_epochs: int, device: torch.device) -> None:
+        self.num_seeds = len(seeds)
+        roots = [mix(signed(seed + _DROPOUT_STREAM)) for seed in seeds]
+        keys = [[mix(signed(root + (epoch + 1) * GOLDEN)) for root in roots] for epoch in range(num_epochs)]
+        self._keys = torch.tensor(keys, dtype=torch.int64, device=device)  # [epochs, S]
+        self._row: Tensor | None = None  # [S, lanes] of this epoch, once their number is known
+        self._block: Tensor | None = None  # [epochs at once, S, lanes]
+        self._first = self._epoch = self._used = self._lanes = 0
+
+    def begin(self, epoch: int) -> None:
+        """The masks that follow are those of an epoch."""
+        self._lanes, self._used, self._epoch = max(self._lanes, self._used), 0, epoch
+        if not self._lanes:
+            return
+        block = self._block
+        if block is None or block.size(2) < self._lanes or not self._first <= epoch < self._first + len(block):
+            words = self._lanes // _LANES
+            ahead = max(1, _WORDS_AT_ONCE // (words * self.num_seeds))
+            self._first = epoch
+            self._block = block = _lanes_of(self._keys[epoch : epoch + ahead], 0, words)
+        row = block[epoch - self._first]
+        # One place in memory for all epochs, which a recorded step needs.
+        self._row = row.clone() if self._row is None or self._row.shape != row.shape else self._row.copy_(row)
+
+    def keep(self, shape: Sequence[int], p: float) -> Tensor:
+        """Which entries are kept, ``[S, *shape]``, each with probability 1 - p."""
+        count = torch.Size(shape).numel()
+        first, self._used = self._used, self._used + -(-count // _LANES) * _LANES
+        if self._row is not None and self._used <= self._row.size(1):
+            lanes = self._row[:, first : self._used]
+        else:  # in the first epoch
+            lanes = _lanes_of(self._keys[self._epoch], first // _LANES, (self._used - first) // _LANES)
+        return (lanes[:, :count] >= round(p * 2**16) - 2**15).view(self.num_seeds, *shape)
+
+
+# Lanes of 16 bits in a word.
+_LANES = 4
+# Words made at once: 128 MB, and as much again while they are mixed.
+_WORDS_AT_ONCE = 1 << 24
+# Separates the masks from the features that the same seed draws.
+_DROPOUT_STREAM = signed(0x2545F4914F6CDD1D)
+
+
+def _lanes_of(keys: Tensor, first: int, words: int) -> Tensor:
+    """Lanes of the words from ``first`` on, ``[*keys.shape, 4 words]`` int16."""
+    numbers = torch.arange(first + 1, first + words + 1, device=keys.device) * GOLDEN
+    return mix(keys[..., None] + numbers).view(torch.int16)
+
+
+_MASKS: ContextVar[DropoutMasks | None] = ContextVar("dropout masks", default=None)
+
+
+@contextmanager
+def dropout_masks(masks: DropoutMasks) -> Iterator[None]:
+    """Within the block, dropout of replicated models takes its masks from here instead of torch's generator."""
+    before = _MASKS.set(masks)
+    try:
+        yield
+    finally:
+        _MASKS.reset(before)
+
+
 class SharedDropout(nn.Module):
-    """Dropout with one mask for all replicas: the one that each of them would draw alone."""
+    """Dropout with one mask for all replicas of a seed: the one that each of them would draw alone."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -88,11 +173,27 @@ class SharedDropout(nn.Module):
 
 
 def shared_dropout(x: Tensor, p: float, training: bool) -> Tensor:  # [R, ...] -> [R, ...]
-    """Dropout of what each replica has for itself, with one mask for all of them."""
+    """Dropout of what each replica (or each seed) has for itself, with one mask for all replicas of a seed."""
     if not training or p == 0:
         return x
-    kept = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device).bernoulli_(1 - p)
-    return x * kept.div_(1 - p)
+    masks = _MASKS.get()
+    if masks is None:
+        kept = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device).bernoulli_(1 - p)
+        return x * kept.div_(1 - p)
+    scale = masks.keep(x.shape[1:], p).to(x.dtype).div_(1 - p)  # [S, ...]
+    if masks.num_seeds == 1:
+        return x * scale
+    grouped = x.view(masks.num_seeds, -1, *x.shape[1:])
+    return (grouped * scale[:, None]).flatten(0, 1)
+
+
+def input_dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """Dropout of what all replicas share, ``[...]``; with several seeds ``[S, ...]`` comes out, by their own masks."""
+    masks = _MASKS.get()
+    if masks is None or not training or p == 0:
+        return dropout(x, p, training)
+    scale = masks.keep(x.shape, p).to(x.dtype).div_(1 - p)
+    return x * (scale[0] if masks.num_seeds == 1 else scale)
 
 
 def replicate(module: nn.Module, replicas: int, leading: int = 0) -> nn.Module:
@@ -141,3 +242,12 @@ def _replicate_own(module: nn.Module, replicas: int, leading: int) -> None:
 
 def _repeat(value: Tensor, replicas: int) -> Tensor:
     return value.detach().expand(replicas, *value.shape).clone()
+
+
+def set_weights(module: nn.Module, sources: Sequence[nn.Module]) -> None:
+    """Give each of S equal groups of successive replicas the weights of one module that is not replicated."""
+    states = [dict(source.named_parameters()) for source in sources]
+    with torch.no_grad():
+        for name, p in module.named_parameters():
+            for number, group in enumerate(p.view(len(sources), -1, *p.shape[1:])):
+                group.copy_(states[number][name].view_as(group[0]))
