@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rfp.cli import count as count_module
-from rfp.cli.count_run import parse_query
+from rfp.cli.count import parse_query
 from rfp.cli.main import app
 from rfp.errors import ArgumentError, FileError, GraphError
 from rfp.theory import SampleEstimate
@@ -87,7 +88,7 @@ def test_per_node_csv_has_the_ids(tmp_path: Path) -> None:
         "dan": 0,
     }
     assert all(float(row["standard_error"]) >= 0 for row in rows.values())
-    rfp_count("-", "--per-node", out, "--exact", "--pattern", "tailed_triangle", text=edges)
+    rfp_count("-", "--per-node", out, "--force", "--exact", "--pattern", "tailed_triangle", text=edges)
     rows = {row["node"]: row for row in csv.DictReader(io.StringIO(out.read_text()))}
     assert rows["cy"] == {"node": "cy", "joint": "1", "tail": "0", "corner": "0"}
     assert rows["dan"] == {"node": "dan", "joint": "0", "tail": "1", "corner": "0"}
@@ -97,7 +98,7 @@ def test_per_node_npy(club: Path, tmp_path: Path) -> None:
     out = tmp_path / "nodes.npy"
     rfp_count(club, "--per-node", out, "--exact")
     np.testing.assert_array_equal(np.load(out)[:, 0], list(nx.triangles(nx.karate_club_graph()).values()))
-    rfp_count(club, "--per-node", out, "--pattern", "walk:2")
+    rfp_count(club, "--per-node", out, "--force", "--pattern", "walk:2")
     values = np.load(out)
     assert values.shape == (34, 2)
     np.testing.assert_allclose(values[:, 0], [d for _, d in nx.karate_club_graph().degree], atol=2)
@@ -135,6 +136,26 @@ def test_no_triangles_is_explained() -> None:
     assert "holds 0" in result.stderr
 
 
+def test_no_file_is_lost(club: Path, tmp_path: Path) -> None:
+    before = club.read_text()
+    os.link(club, tmp_path / "hard.csv")
+    (tmp_path / "soft.csv").symlink_to(club)
+    for name in ("club.csv", "hard.csv", "soft.csv", "sub/../club.csv"):
+        (tmp_path / "sub").mkdir(exist_ok=True)
+        with pytest.raises(FileError, match=r"is the input .* would be lost"):
+            rfp_count(club, "--exact", "--per-node", tmp_path / name, "--force")
+    other = tmp_path / "notes.csv"
+    other.write_text("mine")
+    with pytest.raises(FileError, match=r"notes.csv already there; .*--force"):
+        rfp_count(club, "--exact", "--per-node", other)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(FileError, match="is a folder"):
+        rfp_count(club, "--exact", "--per-node", tmp_path / "folder.csv")
+    assert (club.read_text(), other.read_text()) == (before, "mine")
+    rfp_count(club, "--exact", "--per-node", other, "--force")
+    assert other.read_text().startswith('"node","count"')
+
+
 def test_a_full_folder_name_is_checked_before_the_work(club: Path) -> None:
     with pytest.raises(FileError, match="does not exist"):
         rfp_count(club, "--per-node", club.parent / "no" / "nodes.csv")
@@ -165,8 +186,8 @@ def test_a_wrong_command_line_exits_with_2(club: Path, arguments: list[str]) -> 
 
 
 def test_unaffordable_exact_count_is_refused_unless_forced(club: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rfp.cli.count_run.MAX_WORK", 5)
-    monkeypatch.setattr("rfp.cli.count_run.MAX_EXACT_WORK", 5)
+    monkeypatch.setattr("rfp.cli.count.MAX_WORK", 5)
+    monkeypatch.setattr("rfp.cli.count.MAX_EXACT_WORK", 5)
     for pattern, expected in (("triangle", "45"), ("walk:3", "270")):
         with pytest.raises(ArgumentError, match="--force"):
             rfp_count(club, "--exact", "--pattern", pattern)

@@ -205,6 +205,20 @@ def test_an_existing_output_is_kept_unless_forced() -> None:
     assert not Path("a.npy.nodes.csv").exists()  # it named the nodes of the other graph
 
 
+def test_the_input_is_never_replaced(tmp_path: Path) -> None:
+    sp.save_npz("x.npz", sp.csr_array([[0, 1], [1, 0]]))
+    os.link("x.npz", "hard.npz")
+    os.symlink("x.npz", "soft.npz")
+    before = Path("x.npz").read_bytes()
+    for name in ("x.npz", "hard.npz", "soft.npz", str(tmp_path / "x.npz")):
+        result = run("x.npz", *SMALL, "-o", name, "--force")
+        assert "is the input x.npz, which would be lost" in str(result.exception)
+    os.rename("g.csv", "a.npy.nodes.csv")  # a name that goes with the output
+    assert "is the input" in str(run("a.npy.nodes.csv", *SMALL, "-o", "a.npy", "--force").exception)
+    assert Path("x.npz").read_bytes() == before
+    assert sorted(os.listdir()) == ["a.npy.nodes.csv", "hard.npz", "soft.npz", "x.npz"]
+
+
 def test_a_failure_while_computing_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **more: object) -> None:
         raise RuntimeError("boom")

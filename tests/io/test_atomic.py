@@ -2,13 +2,15 @@
 
 import errno
 import os
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
 from rfp.errors import FileError, GraphError
-from rfp.io.atomic import atomic_files, check_free_space
+from rfp.io.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 
 
 def test_files_appear_together(tmp_path: Path) -> None:
@@ -80,3 +82,77 @@ def test_space_is_checked_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(0, 0, 10**9))
     with pytest.raises(FileError, match=r"x.npy needs 2.00 GB but .* has 1.00 GB free"):
         check_free_space(tmp_path, 2 * 10**9, "x.npy")
+
+
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+def test_what_a_killed_run_left_is_removed_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dead = dead_process()
+    abandoned = tmp_path / f".old.npy.{dead}.part"
+    kept = [f".live.npy.{os.getppid()}.part", f"mine.{dead}.part", ".mine.part", f".huge.{10**30}.part"]
+    for path in [abandoned, *(tmp_path / name for name in kept)]:
+        path.write_bytes(b"half")
+    with atomic_files([tmp_path / "a"]) as files:
+        files[0].write(b"x")
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "a"])
+    assert capsys.readouterr().err == f"rfp: note: removed {abandoned}, the unfinished file of a run that was killed\n"
+
+
+def test_a_file_that_is_being_written_stays_whatever_its_number(tmp_path: Path) -> None:
+    # In another container, or on another machine with the same folder, process numbers mean nothing: the lock does.
+    part = tmp_path / f".x.npy.{dead_process()}.part"
+    code = (
+        f"import fcntl, time; file = open({str(part)!r}, 'wb'); fcntl.flock(file, fcntl.LOCK_EX)\n"
+        "print(flush=True); time.sleep(600)"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with atomic_files([tmp_path / "a"]) as files:
+            files[0].write(b"x")
+        assert part.exists()
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+    with atomic_files([tmp_path / "a"]) as files:
+        files[0].write(b"x")
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_two_writers_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from rfp.io.atomic import atomic_files\n"
+        f"with atomic_files([Path({str(tmp_path)!r}) / 'a']) as files:\n"
+        "    files[0].write(b'theirs'); print(flush=True); sys.stdin.readline()\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    other.stdout.readline()
+    with atomic_files([tmp_path / "a"]) as files:
+        files[0].write(b"ours")
+    assert (tmp_path / "a").read_bytes() == b"ours"
+    other.communicate(b"\n", timeout=60)
+    assert other.returncode == 0
+    assert (tmp_path / "a").read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_inputs_are_recognised_under_any_name(tmp_path: Path) -> None:
+    source = tmp_path / "g.csv"
+    source.write_text("0,1")
+    os.link(source, tmp_path / "hard")
+    (tmp_path / "soft").symlink_to("g.csv")
+    (tmp_path / "nowhere").symlink_to("missing")
+    for name in ("g.csv", "hard", "soft", "../" + tmp_path.name + "/g.csv"):
+        with pytest.raises(FileError, match="is the input"):
+            refuse_to_replace_inputs([source], [tmp_path / "other", tmp_path / name])
+    with pytest.raises(FileError, match="is the input"):
+        refuse_to_replace_inputs([tmp_path / "nowhere"], [tmp_path / "missing"])
+    refuse_to_replace_inputs(["-", source], [tmp_path / "new", "-"])

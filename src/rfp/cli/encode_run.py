@@ -18,7 +18,7 @@ from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate
 from rfp.graph import Graph
 from rfp.io import Encoding, LoadedGraph, ReadOptions, read_graph
-from rfp.io.atomic import atomic_files, check_free_space
+from rfp.io.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import find_writer, write_node_ids, write_npy
 from rfp.propagate import Report
@@ -126,7 +126,9 @@ def run(job: Job, bar: Bar) -> dict[str, Any]:
 
 
 def _refuse_existing(job: Job) -> None:
-    there = [str(path) for path in (job.path, job.sidecar, job.nodes_file) if path.exists()]
+    written = (job.path, job.sidecar, job.nodes_file)
+    refuse_to_replace_inputs([job.graph], written)
+    there = [str(path) for path in written if path.exists()]
     if there and not job.force:
         raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
     if job.path.is_dir():

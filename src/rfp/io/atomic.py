@@ -1,18 +1,28 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and never in the place of what was read."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from rfp.errors import FileError, WriteError
 
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # pragma: no cover - Windows has no such locks
+    flock = None  # type: ignore[assignment]
+
+_HAS_LOCKS = flock is not None
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# An unfinished file: a dot, the final name, the number of the process that writes it.
+_PART = re.compile(r"\..+\.(\d+)\.part")
 
 
 @contextmanager
@@ -21,18 +31,22 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
 
     They are written under other names in the same folder and renamed in the order given, so the last one tells that
     all are there. If the block raises (also through Ctrl-C), nothing is left and files of those names are as before.
+    What a killed process left unfinished in these folders is removed first, with a note on standard error.
 
     Args:
         paths: The final names.
 
     Raises:
-        FileError: The folder is missing or closed to us, or the disk is full.
+        WriteError: The folder is missing or closed to us, or the disk is full.
     """
     targets = [Path(os.path.realpath(path)) for path in paths]  # through a link, not over it
     parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
+    for folder in dict.fromkeys(target.parent for target in targets):
+        for left in remove_abandoned(folder):
+            sys.stderr.write(f"rfp: note: removed {left}, the unfinished file of a run that was killed\n")
     try:
         with ExitStack() as stack:
-            files: list[IO[bytes]] = [stack.enter_context(open(part, "wb")) for part in parts]
+            files: list[IO[bytes]] = [stack.enter_context(_open_part(part)) for part in parts]
             yield files
             for file in files:
                 file.flush()
@@ -49,6 +63,67 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
         for part in parts:
             with suppress(OSError):  # renamed by now, or never opened
                 part.unlink()
+
+
+@contextmanager
+def _open_part(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing and hold a lock on it, which ends with this process however it ends."""
+    with open(path, "wb") as file:
+        if _HAS_LOCKS:
+            with suppress(OSError):  # a file system without locks
+                flock(file, LOCK_EX | LOCK_NB)
+        yield file
+
+
+def remove_abandoned(folder: Path) -> list[Path]:
+    """Remove the unfinished files of dead processes; returns what was removed.
+
+    A file goes only if no process here has the number in its name *and* nobody holds its lock: the first keeps files
+    of living processes on file systems without locks, the second those of other machines and containers, whose
+    numbers mean nothing here.
+    """
+    removed: list[Path] = []
+    if not _HAS_LOCKS:
+        return removed
+    try:
+        candidates = [folder / entry.name for entry in os.scandir(folder) if _PART.fullmatch(entry.name)]
+    except OSError:
+        return removed  # a missing folder is reported when the file is opened
+    for path in sorted(candidates):
+        match = _PART.fullmatch(path.name)
+        if match is None or _is_alive(int(match[1])) or path.is_symlink():
+            continue
+        with suppress(OSError), open(path, "rb+") as file:
+            flock(file, LOCK_EX | LOCK_NB)
+            path.unlink()
+            removed.append(path)
+    return removed
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # another user's, or no number of a process at all
+        return True
+    return True
+
+
+def refuse_to_replace_inputs(inputs: Iterable[Path | str], outputs: Iterable[Path | str]) -> None:
+    """Raise if a file to be written is one that is read, under whatever name: another spelling, a link, a hard link."""
+    read = [Path(path) for path in inputs if str(path) != "-"]
+    for output in map(Path, outputs):
+        for path in read:
+            if _is_same_file(path, output):
+                raise FileError(f"{output} is the input {path}, which would be lost; write to another name")
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        if os.path.samefile(one, other):
+            return True
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _sync_folder(folder: Path) -> None:
