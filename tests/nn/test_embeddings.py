@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rfp.nn.embeddings import EmbeddingOptions, LinearEmbedding
+from rfp.nn.embeddings import DrawnShape, EmbeddingOptions, LinearEmbedding
 from rfp.nn.replicas import replicate
 
 N, R = 6, 3
 
 
 def options(joined: bool = True, **changes: object) -> EmbeddingOptions:
-    values = {"shared_channels": 2, "drawn_channels": (4, 3), "drawn_trajectories": (2, 1), "num_trajectories": 2}
+    values = {"shared_channels": 2, "drawn": (DrawnShape(2, 2, 2), DrawnShape(3, 1)), "num_trajectories": 2}
     return EmbeddingOptions(**{**values, "out_channels": 5, "joined": joined, **changes})  # type: ignore[arg-type]
 
 
@@ -36,7 +36,7 @@ def test_each_trajectory_by_the_same_map_and_a_single_one_repeated() -> None:
     for b, out in enumerate(embed(shared, drawn)):
         everything = torch.cat([shared[0], drawn[0][b], drawn[1][0]], dim=1)
         assert torch.allclose(out, everything @ embed.weight.T + embed.bias, atol=1e-6)
-    only_shared = LinearEmbedding(options(joined=False, drawn_channels=(), drawn_trajectories=()))
+    only_shared = LinearEmbedding(options(joined=False, drawn=()))
     assert only_shared(shared, []).shape == (2, N, 5)
 
 
@@ -50,7 +50,7 @@ def test_a_map_without_shared_inputs_has_its_bias(joined: bool) -> None:
 
 def test_input_dropout_of_replicas_is_that_of_one_model() -> None:
     """What replicas share has no dimension of replicas: a mask of its own rows, not one that drops whole columns."""
-    embed = LinearEmbedding(options(dropout=0.5, drawn_channels=(), drawn_trajectories=(), shared_channels=1)).train()
+    embed = LinearEmbedding(options(dropout=0.5, drawn=(), shared_channels=1)).train()
     with torch.no_grad():
         embed.weight.fill_(1.0)
         embed.bias.zero_()

@@ -54,6 +54,16 @@ CASES = {
     "several trajectories side by side": {"encoding": {"num_trajectories": 2}},
     "learned": {"trajectories": "dss", "encoding": LEARNED},
     "learned, side by side": {"encoding": LEARNED},
+    "products": {"embed": "products"},
+    "products, no features": {"embed": "products", "in_channels": 0},
+    "products and the linear map, dss": {
+        "embed": "both",
+        "product_weights": True,
+        "trajectories": "dss",
+        "encoding": {"num_trajectories": 2},
+    },
+    "products, learned": {"embed": "products", "trajectories": "dss", "encoding": LEARNED},
+    "products, learned, side by side": {"embed": "both", "encoding": LEARNED},
     "no features": {"in_channels": 0},
     "no encoding": {"encodings": []},
     "fixed": {"encodings": [{"name": "eigenvectors", "num_eigenvectors": 3}]},
@@ -71,7 +81,7 @@ def test_equals_the_models_alone(case: str, kept: bool) -> None:
         assert torch.allclose(out[r], plain[r].eval()(DATA, graph=graph), atol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["gcn", "dss", "learned"])
+@pytest.mark.parametrize("case", ["gcn", "dss", "learned", "products", "products, learned"])
 def test_gradients_equal_those_alone(case: str) -> None:
     together, plain = models(**CASES[case])
     together.eval()(DATA, graph=GRAPH).square().sum().backward()
@@ -156,7 +166,15 @@ def test_each_seed_has_its_masks() -> None:
     assert torch.equal(shared_dropout(hidden, 0.5, training=False), hidden)
 
 
-@pytest.mark.parametrize("changes", [{}, {"trajectories": "dss", "encoding": {"num_trajectories": 2}}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"trajectories": "dss", "encoding": {"num_trajectories": 2}},
+        {"embed": "products"},
+        {"embed": "both", "product_weights": True, "encoding": {"num_trajectories": 2}},
+    ],
+)
 def test_several_seeds_in_one_model(changes: dict[str, object]) -> None:
     _, plain = models(**changes, input_dropout=0.0)
     plain = plain[:2]

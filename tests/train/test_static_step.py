@@ -26,6 +26,7 @@ LEARNED = {
     "learned_head_channels": 8,
 }
 GINE = {"backbone": "gine", "edge_encoder": "zinc"}
+PRODUCTS = {**GINE, "embed": "products", "product_channels": 6}
 
 
 def sharpened(model: RFPModel) -> RFPModel:
@@ -57,6 +58,11 @@ def sharpened(model: RFPModel) -> RFPModel:
         {**GINE, "encodings": [{**LEARNED, "num_trajectories": 3}], "trajectories": "dss"},
         {"backbone": "mlp", "encodings": [{**LEARNED, "operators": ["learned"], "normalization": "l2"}, RFP]},
         {"backbone": "gin", "encodings": [{**LEARNED, "operators": ["learned"], "learned_form": "implicit"}]},
+        {**PRODUCTS, "encodings": [{**RFP, "normalization": "l2"}]},
+        {**PRODUCTS, "encodings": [RFP], "embed": "both", "product_weights": True, "edge_products": True},
+        {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss", "edge_products": True},
+        {**PRODUCTS, "encodings": [RFP], "edge_products": True, "product_scale": "nodes"},
+        {**PRODUCTS, "encodings": [{**LEARNED, "normalization": "l2"}], "edge_products": True},
     ],
 )
 def test_equals_plain_training(more: dict) -> None:

@@ -8,6 +8,7 @@ from rfp.nn.learned_operator import LearnedMatrix, LearnedOperator
 from rfp.nn.model import RFPModel
 from rfp.nn.molecules import CategoricalEncoder
 from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
+from rfp.nn.trajectory_products import TrajectoryProducts
 
 __all__ = [
     "BACKBONES",
@@ -22,6 +23,7 @@ __all__ = [
     "RFPEncoding",
     "RFPModel",
     "RandomFeaturePropagation",
+    "TrajectoryProducts",
     "aggregate_trajectories",
     "pool_nodes",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
+from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
 from rfp.nn.layers import ACTIVATIONS, NORMS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
@@ -17,6 +18,7 @@ from rfp.transforms import BASELINES, NodeEncodingTransform
 LEARNED = "learned"
 TASKS = ("graph", "node")
 TRAJECTORIES = ("concatenate", "independent", "dss")
+_PRODUCT_SIZES = (("product_channels", 1), ("product_layers", 1))
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,14 @@ class RFPEncoding:
         shared = {f.name for f in fields(Settings)} & {f.name for f in fields(self)}
         Settings(**{name: getattr(self, name) for name in shared})  # the same checks, the same messages
 
+    @property
+    def shape(self) -> DrawnShape:
+        """O (P + 1) states of k channels, B times."""
+        return DrawnShape(len(self.operators) * (self.num_steps + 1), self.num_channels, self.num_trajectories)
+
     def width(self, in_channels: int) -> int:
         """C = O (P + 1) k."""
-        return len(self.operators) * (self.num_steps + 1) * self.num_channels
+        return self.shape.width
 
 
 Encoding = RFPEncoding | NodeEncodingTransform
@@ -122,6 +129,17 @@ class ModelConfig:
         residual: Skip connections.
         norm: ``"batch"``, ``"layer"`` or ``"none"``.
         activation: σ and the layers' non-linearity.
+        embed: K_embed: ``"linear"`` (the paper's), ``"products"`` of the trajectories in place of the random numbers
+            themselves (:class:`rfp.nn.TrajectoryProducts`), or ``"both"``.
+        edge_products: Add the products of both ends of an edge to its features, for ``"gine"`` and ``"gps"``; of
+            several trajectories the mean.
+        product_channels: m, products a node (and an edge) has.
+        product_weights: Learn a weight α for each channel: for ordered channels, as those of a QR.
+        product_norm: Of the products: ``"batch"``, ``"layer"`` or ``"none"``; ``"auto"`` is ``"batch"`` in a model with
+            ``norm="batch"`` and else ``"layer"``.
+        product_scale: ``"nodes"`` multiplies the products by the number of nodes of their graph: for states whose
+            columns have unit length, whose products shrink as graphs grow. ``"none"`` leaves them as they are.
+        product_layers: Linear maps of the perceptron after them.
         embed_activation: Whether σ follows K_embed (it is optional in Eq. 4).
         dropout: After every layer.
         input_dropout: On the node features and encodings.
@@ -147,6 +165,13 @@ class ModelConfig:
     residual: bool = True
     norm: str = "batch"
     activation: str = "relu"
+    embed: str = "linear"
+    edge_products: bool = False
+    product_channels: int = 64
+    product_weights: bool = False
+    product_norm: str = "auto"
+    product_scale: str = "none"
+    product_layers: int = 2
     embed_activation: bool = True
     dropout: float = 0.0
     input_dropout: float = 0.0
@@ -166,18 +191,27 @@ class ModelConfig:
             "trajectory_readout": READOUTS,
             "backbone": BACKBONES,
             "norm": NORMS,
+            "embed": EMBEDDINGS,
+            "product_norm": ("auto", *NORMS),
+            "product_scale": ("none", "nodes"),
             "activation": ACTIVATIONS,
             "readout": READOUTS,
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise unknown_choice(name, getattr(self, name), allowed)
-        for name, least in (("out_channels", 1), ("in_channels", 0), ("hidden_channels", 1), ("num_layers", 0)):
+        for name, least in (
+            ("out_channels", 1),
+            ("in_channels", 0),
+            ("hidden_channels", 1),
+            ("num_layers", 0),
+            *_PRODUCT_SIZES,
+        ):
             if getattr(self, name) < least:
                 raise ArgumentError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.edge_encoder == "linear" and self.edge_channels < 1:
             raise ArgumentError('edge_encoder="linear" needs edge_channels, the width of edge_attr')
-        if self.backbone == "gine" and self.edge_encoder == "none":
+        if self.backbone == "gine" and self.edge_encoder == "none" and not self.edge_products:
             raise ArgumentError('backbone="gine" reads edge features: set edge_encoder, or use backbone="gin"')
         if self.edge_encoder != "none" and self.backbone not in READ_EDGE_FEATURES:
             raise ArgumentError(
@@ -185,9 +219,30 @@ class ModelConfig:
             )
         if not self.encodings and not self.in_channels and self.node_encoder == "none":
             raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")
+        self._check_products()
         several = sorted({e.num_trajectories for e in self.encodings if isinstance(e, RFPEncoding)} - {1})
         if len(several) > 1:
             raise ArgumentError(f"encodings must agree on num_trajectories (or have 1), got {several}")
+
+    def _check_products(self) -> None:
+        asked = "edge_products" if self.edge_products else f'embed="{self.embed}"' if self.embed != "linear" else ""
+        if asked and not any(isinstance(e, RFPEncoding) for e in self.encodings):
+            raise ArgumentError(f'{asked} multiplies trajectories: add an encoding named "rfp", or set embed="linear"')
+        if self.edge_products and self.backbone not in READ_EDGE_FEATURES:
+            raise ArgumentError(
+                f'edge_products adds to edge features, which backbone="{self.backbone}" does not read; use "gine" or '
+                '"gps", or set edge_products=False'
+            )
+
+    @property
+    def products(self) -> ProductOptions:
+        """What ``product_*`` say."""
+        norm = self.product_norm
+        if norm == "auto":
+            norm = "batch" if self.norm == "batch" else "layer"
+        return ProductOptions(
+            self.product_channels, self.product_weights, norm, self.activation, num_layers=self.product_layers
+        )
 
     @property
     def num_trajectories(self) -> int:

@@ -3,12 +3,68 @@ r"""K_embed: from node features and trajectories to the first hidden state, :mat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from rfp.nn.replicas import each_affine, input_dropout, shared_affine, shared_dropout
+from rfp.nn.trajectory_products import TrajectoryProducts
+
+
+@dataclass(frozen=True)
+class DrawnShape:
+    """The size of a random encoding at a node.
+
+    Args:
+        num_states: T = O (P + 1), operators times steps.
+        num_channels: k.
+        num_trajectories: B.
+    """
+
+    num_states: int
+    num_channels: int
+    num_trajectories: int = 1
+
+    @property
+    def width(self) -> int:
+        """C = T k, of one trajectory."""
+        return self.num_states * self.num_channels
+
+
+@dataclass(frozen=True)
+class ProductOptions:
+    """Of :class:`~rfp.nn.TrajectoryProducts` inside a model; see there.
+
+    Args:
+        num_products: m.
+        channel_weights: Whether to learn α.
+        norm: Over nodes or pairs.
+        act: Activation.
+        num_layers: Linear maps of the perceptron.
+    """
+
+    num_products: int = 64
+    channel_weights: bool = False
+    norm: str = "batch"
+    act: str = "relu"
+    num_layers: int = 2
+
+    def build(self, drawn: DrawnShape, out_channels: int, *, joined: bool) -> TrajectoryProducts:
+        """For one random encoding; the channels of joined trajectories are so many more samples."""
+        channels = drawn.num_channels * (drawn.num_trajectories if joined else 1)
+        return TrajectoryProducts(
+            channels,
+            drawn.num_states,
+            out_channels,
+            num_products=self.num_products,
+            channel_weights=self.channel_weights,
+            norm=self.norm,
+            act=self.act,
+            num_layers=self.num_layers,
+        )
 
 
 @dataclass(frozen=True)
@@ -17,21 +73,21 @@ class EmbeddingOptions:
 
     Args:
         shared_channels: Width of what all trajectories share: node features and unchanging encodings.
-        drawn_channels: C of each random encoding, for one trajectory.
-        drawn_trajectories: B of each random encoding.
+        drawn: Of each random encoding.
         out_channels: d.
         joined: Whether the trajectories of a node are laid side by side.
         num_trajectories: B, the largest over the encodings; the others are repeated.
-        dropout: Probability, on all inputs.
+        dropout: Probability, on all inputs of linear maps.
+        products: Of the products, where there are any.
     """
 
     shared_channels: int
-    drawn_channels: tuple[int, ...]
-    drawn_trajectories: tuple[int, ...]
+    drawn: tuple[DrawnShape, ...]
     out_channels: int
     joined: bool = True
     num_trajectories: int = 1
     dropout: float = 0.0
+    products: ProductOptions = ProductOptions()
 
 
 class LinearEmbedding(nn.Module):
@@ -41,11 +97,11 @@ class LinearEmbedding(nn.Module):
     (:mod:`rfp.nn.replicas`) what the replicas share is multiplied with the weights of all of them at once.
 
     Shapes:
-        See :meth:`forward`; ``weight`` is ``[d, shared_channels + sum of drawn_channels]``, with B times the drawn ones
-        if the trajectories are joined.
+        See :meth:`forward`; ``weight`` is ``[d, shared_channels + sum of the drawn widths]``, those B times if the
+        trajectories are joined.
 
     Example:
-        >>> embed = LinearEmbedding(EmbeddingOptions(2, (6,), (3,), 8, joined=False, num_trajectories=3))
+        >>> embed = LinearEmbedding(EmbeddingOptions(2, (DrawnShape(3, 2, 3),), 8, joined=False, num_trajectories=3))
         >>> embed([torch.randn(5, 2)], [torch.randn(3, 5, 6)]).shape
         torch.Size([3, 5, 8])
     """
@@ -56,19 +112,19 @@ class LinearEmbedding(nn.Module):
     def __init__(self, options: EmbeddingOptions) -> None:
         super().__init__()
         self.options = options
-        times = options.drawn_trajectories if options.joined else [1] * len(options.drawn_channels)
-        drawn = sum(c * b for c, b in zip(options.drawn_channels, times, strict=True))
+        drawn = sum(one.width * (one.num_trajectories if options.joined else 1) for one in options.drawn)
         self.in_features = options.shared_channels + drawn
         linear = nn.Linear(self.in_features, options.out_channels)
         self.weight, self.bias = linear.weight, linear.bias
 
-    def forward(self, shared: Sequence[Tensor], drawn: Sequence[Tensor]) -> Tensor:
+    def forward(self, shared: Sequence[Tensor], drawn: Sequence[Tensor], scale: Tensor | None = None) -> Tensor:
         """The first hidden state, before σ.
 
         Args:
             shared: ``[n, c]`` each.
             drawn: ``[B, n, C]`` each, or ``[R, B, n, C]`` where R replicas (or groups of them: ``[S, B, n, C]``) have
                 trajectories of their own.
+            scale: ``[n, 1]``, multiplies the products of a node, where there are any.
 
         Returns:
             ``[n, d]`` if the trajectories are joined, else ``[B, n, d]``; with a leading R in a replicated model.
@@ -84,12 +140,11 @@ class LinearEmbedding(nn.Module):
         start = split
         for t in drawn:
             t = t.to(weight.dtype)
+            each = t.dim() == 4  # a learned operator makes a trajectory for each replica
             if joined:
                 t = t.transpose(-3, -2).flatten(-2)  # [B, n, C] -> [n, B C]
             columns = weight[..., start : start + t.size(-1)]
             start += t.size(-1)
-            # A learned operator makes a trajectory for each replica, with one more dimension.
-            each = weight.dim() == 3 and t.dim() > (2 if joined else 3)
             t = self._dropped(t, each)
             part = each_affine(t, columns) if each else shared_affine(t, columns)
             h = part if h is None else h + part
@@ -107,5 +162,62 @@ class LinearEmbedding(nn.Module):
         return f"in_features={self.in_features}, out_features={self.options.out_channels}"
 
 
-# The choices of ``ModelConfig.embed``.
-EMBEDDINGS: dict[str, Callable[[EmbeddingOptions], nn.Module]] = {"linear": LinearEmbedding}
+class ProductEmbedding(nn.Module):
+    r"""Products of the trajectories (:class:`~rfp.nn.TrajectoryProducts`) instead of the trajectories themselves.
+
+    .. math:: W f^{in} + b + \mathrm{MLP}(\mathrm{norm}(y(t_b)))
+
+    Channels of joined trajectories are so many samples of one product. What the trajectories share has its linear map
+    as in :class:`LinearEmbedding`.
+
+    Args:
+        options: Of inputs and output.
+        beside_linear: Whether the linear map reads the trajectories too.
+
+    Shapes:
+        See :meth:`LinearEmbedding.forward`.
+
+    Example:
+        >>> embed = ProductEmbedding(EmbeddingOptions(2, (DrawnShape(3, 2, 3),), 8, joined=False, num_trajectories=3))
+        >>> embed([torch.randn(5, 2)], [torch.randn(3, 5, 6)]).shape
+        torch.Size([3, 5, 8])
+    """
+
+    def __init__(self, options: EmbeddingOptions, *, beside_linear: bool = False) -> None:
+        super().__init__()
+        self.options = options
+        linear = options if beside_linear else replace(options, drawn=())
+        self.linear = LinearEmbedding(linear) if beside_linear or options.shared_channels else None
+        self.beside_linear = beside_linear
+        self.products = nn.ModuleList(
+            options.products.build(one, options.out_channels, joined=options.joined) for one in options.drawn
+        )
+
+    def forward(self, shared: Sequence[Tensor], drawn: Sequence[Tensor], scale: Tensor | None = None) -> Tensor:
+        """The first hidden state, before σ: as :meth:`LinearEmbedding.forward`."""
+        joined, b = self.options.joined, self.options.num_trajectories
+        h: Tensor | None = None
+        if self.linear is not None:
+            h = self.linear(shared, drawn if self.beside_linear else ())
+        for products, t in zip(cast("list[TrajectoryProducts]", self.products), drawn, strict=True):
+            each = t.dim() == 4
+            t = side_by_side(t, products.num_states) if joined else t
+            part = products(t, scale=scale, each=each)
+            h = part if h is None else h + part
+        assert h is not None  # the config refuses a model without any input
+        return h if joined or h.size(-3) == b else h.expand(*h.shape[:-3], b, -1, -1)
+
+
+def side_by_side(t: Tensor, num_states: int) -> Tensor:  # [..., B, n, T k] -> [..., n, T B k]
+    """The trajectories of a node as one with B times as many channels."""
+    if t.size(-3) == 1:
+        return t.squeeze(-3)
+    return t.view(*t.shape[:-1], num_states, -1).movedim(-4, -2).flatten(-3)
+
+
+# The choices of ``ModelConfig.embed``: one linear map (the paper's), products in its place, or both.
+EMBEDDINGS: dict[str, Callable[[EmbeddingOptions], nn.Module]] = {
+    "linear": LinearEmbedding,
+    "products": ProductEmbedding,
+    "both": partial(ProductEmbedding, beside_linear=True),
+}

@@ -36,30 +36,33 @@ class FeatureNorm(nn.Module):
     Args:
         kind: ``"batch"``, ``"layer"`` or ``"none"``.
         channels: d.
+        eps: Added to the variance.
     """
 
     # Set for a while by `real_rows`: ``[n, 1]``, 1 where a row is a node and 0 where it is padding.
     real: Tensor | None = None
 
-    def __init__(self, kind: str, channels: int) -> None:
+    def __init__(self, kind: str, channels: int, *, eps: float = 1e-5) -> None:
         super().__init__()
         if kind not in NORMS:
             raise unknown_choice("norm", kind, NORMS)
         self.norm: nn.Module = nn.Identity()
         if kind == "batch":
-            self.norm = nn.BatchNorm1d(channels)
+            self.norm = nn.BatchNorm1d(channels, eps=eps)
         elif kind == "layer":
-            self.norm = nn.LayerNorm(channels)
+            self.norm = nn.LayerNorm(channels, eps=eps)
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew, as a copy of a layer needs it."""
         if not isinstance(self.norm, nn.Identity):
             self.norm.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Tensor) -> Tensor:  # [..., d] -> [..., d]
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:  # [..., d] -> [..., d]
+        """Normalise; ``real`` stands in for what :func:`real_rows` says where the rows are not nodes (but pairs)."""
+        real = self.real if real is None else real
         if isinstance(self.norm, nn.BatchNorm1d):
-            if self.training and self.real is not None:
-                return masked_batch_norm(x, self.real, self.norm)
+            if self.training and real is not None:
+                return masked_batch_norm(x, real, self.norm)
             norm, rows = self.norm, x.reshape(-1, x.size(-1))
             # Not `norm(rows)`, which launches a kernel to count the batches, a number nothing reads.
             return nn.functional.batch_norm(

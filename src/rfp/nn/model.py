@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
-from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions
+from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation, read_graph, training_seed
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import MLP, activation
@@ -24,6 +24,7 @@ from rfp.nn.learned_operator import LearnedOperator
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
 from rfp.nn.replicas import replicate
+from rfp.nn.trajectory_products import TrajectoryProducts
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
 
 
@@ -74,16 +75,19 @@ class RFPModel(nn.Module):
 
         joined = config.trajectories == "concatenate"
         rfps = [e for e in config.encodings if isinstance(e, RFPEncoding)]
-        self.embed = EMBEDDINGS["linear"](
+        self.embed = EMBEDDINGS[config.embed](
             EmbeddingOptions(
                 shared_channels=features + sum(e.width(raw) for e in self.fixed),
-                drawn_channels=tuple(e.width(raw) for e in rfps),
-                drawn_trajectories=tuple(e.num_trajectories for e in rfps),
+                drawn=tuple(e.shape for e in rfps),
                 out_channels=width,
                 joined=joined,
                 num_trajectories=config.num_trajectories,
                 dropout=config.input_dropout,
+                products=config.products,
             )
+        )
+        self.edge_products = nn.ModuleList(
+            config.products.build(e.shape, width, joined=joined) for e in rfps if config.edge_products
         )
         self.act = activation(config.activation) if config.embed_activation else nn.Identity()
         self.backbone = Backbone(
@@ -96,7 +100,7 @@ class RFPModel(nn.Module):
             act=config.activation,
             dropout=config.dropout,
             num_heads=config.num_heads,
-            edge_features=self.edge_encoder is not None,
+            edge_features=self.edge_encoder is not None or config.edge_products,
         )
         self.deep_sets: nn.Module | None = None
         if config.task == "graph" and not joined:
@@ -195,9 +199,10 @@ class RFPModel(nn.Module):
             matrix = gcn_matrix(graph)
         graph = read_graph(data) if graph is None else graph
         x = self._node_features(data)
-        edge_attr = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
+        encodings = self._encodings(graph, x, drawn)
+        edge_attr = self._edge_features(data, graph, encodings)
         edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix)
-        h = self.act(self._embed(data, graph, x, self._encodings(graph, x, drawn)))
+        h = self.act(self._embed(data, graph, x, encodings))
         h = self.backbone(h, edges)
         if self.config.task == "graph":
             h = pool_nodes(h, graph.offsets, self.config.readout)
@@ -266,12 +271,33 @@ class RFPModel(nn.Module):
         features: Tensor = x.to(self.dtype)
         return features
 
+    def _edge_features(self, data: Any, graph: Graph, encodings: Sequence[Tensor]) -> Tensor | None:
+        """Those of the data, encoded, and the products of both ends: ``[m, d]``."""
+        attr: Tensor | None = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
+        scale = self._product_scale(graph)
+        for products, t in zip(cast("list[TrajectoryProducts]", self.edge_products), encodings, strict=False):
+            if self.config.trajectories == "concatenate":
+                part = products.pairs(side_by_side(t, products.num_states), graph.edge_index, scale=scale)
+            else:
+                # Every trajectory estimates the same product of these two nodes: their mean is the better estimate.
+                part = products.pairs(t, graph.edge_index, scale=scale).mean(-3)
+            attr = part if attr is None else attr + part
+        return attr
+
     def _embed(self, data: Any, graph: Graph, x: Tensor | None, drawn: Sequence[Tensor]) -> Tensor:
         """K_embed of everything: ``[B, n, d]``, or ``[n, d]`` where trajectories are joined (``[R, ...]`` of each)."""
         shared = [] if x is None else [x]
         shared += [self._fixed_encoding(number, data, graph).to(self.dtype) for number in range(len(self.fixed))]
-        h: Tensor = self.embed(shared, drawn)
+        h: Tensor = self.embed(shared, drawn, self._product_scale(graph))
         return h
+
+    def _product_scale(self, graph: Graph) -> Tensor | None:
+        """``[n, 1]``; padding, which belongs to no graph, has that of the last."""
+        if self.config.product_scale == "none":
+            return None
+        nodes = torch.arange(graph.num_nodes, device=graph.device)
+        number = torch.searchsorted(graph.offsets[1:-1].contiguous(), nodes, right=True)
+        return graph.sizes.to(self.dtype).index_select(0, number)[:, None]
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _fixed_encoding(self, number: int, data: Any, graph: Graph) -> Tensor:
