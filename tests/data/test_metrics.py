@@ -48,6 +48,18 @@ def test_unknown_labels_and_targets_with_one_answer_are_left_out() -> None:
         roc_auc(score, torch.ones(3, 3))
 
 
+@pytest.mark.parametrize("score_of_unknown", [-9.0, 0.3, 9.0])
+def test_an_unknown_answer_is_neither_yes_nor_no(score_of_unknown: float) -> None:
+    """Scores of rows without a label change nothing, wherever they rank: as a no, or as a yes, they would."""
+    score, label = torch.tensor([[0.9], [-0.2], [0.4], [0.1]]), torch.tensor([[1.0], [1.0], [0.0], [0.0]])
+    more = torch.cat([score, torch.full((3, 1), score_of_unknown)])
+    unknown = torch.cat([label, torch.full((3, 1), torch.nan)])
+    # 0.9 is above both noes, -0.2 above none; at 0.9 precision is 1, at -0.2 it is 2/4.
+    assert roc_auc(more, unknown) == roc_auc(score, label) == 0.5
+    assert average_precision(more, unknown) == average_precision(score, label) == 0.75
+    assert accuracy(more, unknown) == accuracy(score, label) == 0.25
+
+
 def test_accuracy_and_mae() -> None:
     assert accuracy(torch.tensor([[0.0, 1.0, 0.5], [3.0, 2.0, 1.0]]), torch.tensor([1, 2])) == 0.5
     assert mae(torch.tensor([[1.0, -1.0]]), torch.tensor([[3.0, 0.0]])) == 1.5

@@ -213,6 +213,49 @@ def test_training_draws_change_and_evaluation_does_not() -> None:
     assert torch.equal(model(batch), model(batch))
 
 
+def test_sigma_follows_k_embed() -> None:
+    """Eq. 4 with nothing after it: without layers the answer is head(σ(K_embed(f ⊕ t)))."""
+    data = graphs()[0]
+    for act in ("relu", "tanh"):
+        for embed_activation in (True, False):
+            model = make(task="node", num_layers=0, activation=act, embed_activation=embed_activation).eval()
+            t = torch.cat(list(model.draw(data)[0]), dim=-1)
+            f = torch.nn.functional.linear(torch.cat([data.x, t], dim=-1), model.embed.weight, model.embed.bias)
+            sigma = getattr(torch, act) if embed_activation else (lambda value: value)
+            assert torch.allclose(model(data), model.head(sigma(f)), atol=1e-5)
+            assert not torch.allclose(torch.relu(f), f)
+
+
+@pytest.mark.parametrize("trajectories", ["concatenate", "independent"])
+def test_input_dropout_is_on_features_encodings_and_trajectories(trajectories: str) -> None:
+    """With probability 1 nothing of any input is left in training: every node starts from the bias alone."""
+    fixed = {"name": "random_walk", "walk_length": 3}
+    for encodings, in_channels in (([SMALL_RFP], 0), ([fixed], 0), ([], 2), ([fixed, SMALL_RFP], 2)):
+        model = make(encodings=encodings, in_channels=in_channels, trajectories=trajectories, input_dropout=1.0)
+        data = graphs()[0]
+        whole = model.train()._embed(data, read_graph(data), data.x if in_channels else None, model.draw(data))
+        assert torch.allclose(whole, model.embed.bias.expand_as(whole))
+        there = model.eval()._embed(data, read_graph(data), data.x if in_channels else None, model.draw(data))
+        assert not torch.allclose(there, model.embed.bias.expand_as(there), atol=1e-3)
+
+
+def test_evaluation_draws_are_all_different_and_go_away() -> None:
+    model = make(encodings=[SMALL_RFP, {"name": "rnf", "num_channels": 2}]).eval()
+    data = graphs()[2]
+    usual = [t.clone() for t in model.draw(data)]
+    seen = []
+    for number in range(4):
+        with model.evaluation_draw(number):
+            seen.append(model.draw(data))
+    for first in range(4):
+        for second in range(first):
+            for one, other in zip(seen[first], seen[second], strict=True):
+                assert not torch.allclose(one, other, atol=1e-2)
+    for first, again, after in zip(usual, seen[0], model.draw(data), strict=True):
+        assert torch.equal(first, again)
+        assert torch.equal(first, after)
+
+
 def test_state_restores_everything() -> None:
     model = make(encodings=[SMALL_RFP, {"name": "eigenvectors", "num_eigenvectors": 2}]).train()
     batch = Batch.from_data_list(graphs())

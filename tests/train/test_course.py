@@ -65,6 +65,9 @@ def test_early_stopping() -> None:
     course, _ = follow(TrainingConfig(patience=3), [0.1, 0.3, 0.3, 0.2, 0.1, 0.9], higher=True)
     assert (course.epochs, course.best_epoch) == (5, 1)
     assert course.reason == "no better validation score for 3 epochs"
+    # An improvement in the last epoch that is waited for is in time.
+    course, _ = follow(TrainingConfig(patience=3), [0.3, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.9], higher=True)
+    assert (course.epochs, course.best_epoch) == (7, 3)
 
 
 def test_of_equal_scores_the_smaller_loss_is_better() -> None:
@@ -75,6 +78,19 @@ def test_of_equal_scores_the_smaller_loss_is_better() -> None:
     ]
     assert seen == [True, False, True, False]
     assert (course.best_epoch, course.best_score, course.best_loss) == (2, 0.5, 1)
+
+
+def test_nan_beats_nothing_and_is_beaten_by_any_number() -> None:
+    nan = math.nan
+    for chosen_by, seen, expected in (
+        ("score", [(0.5, 1.0), (0.9, nan), (nan, 0.1), (0.6, 1.0)], [True, False, False, True]),
+        ("score", [(nan, nan), (0.1, 5.0), (0.9, nan)], [True, True, False]),
+        ("loss", [(0.5, 1.0), (0.9, nan), (0.1, 0.5)], [True, False, True]),
+        ("loss", [(0.9, nan), (0.1, 5.0), (0.1, nan)], [True, True, False]),
+    ):
+        course, training = Course(True), TrainingConfig(choose_by=chosen_by)
+        assert [course.observe(training, score, {"val_loss": loss}, 1.0) for score, loss in seen] == expected
+        assert math.isfinite(course.best_score + course.best_loss)
 
 
 def test_all_epochs() -> None:

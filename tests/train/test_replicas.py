@@ -8,11 +8,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+import rfp
 from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
 from rfp.train import RunConfig
+from rfp.train.course import Course
 from rfp.train.node_grid import train_nodes
 from rfp.train.replicas import Replica, ReplicaProgram
 from rfp.train.search import SearchSettings
@@ -48,10 +50,58 @@ REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.0
     ids=["plain", "schedule and clipping", "learned and dss", "eigenvectors"],
 )
 def test_a_replica_does_not_depend_on_its_company(club: LoadedTask, changes: dict[str, Any]) -> None:
-    together = ReplicaProgram(config(**changes), club, REPLICAS, seed=5, device=CPU)
+    """Step by step: from equal weights, the loss and the gradient of a replica are those it would have alone.
+
+    Weights are handed over after every step: Adam divides a gradient by its own size, so the order of a sum, which is
+    all that company changes, would grow to a whole step wherever a gradient is nothing but rounding.
+    """
+    together, *alone = (
+        sharpened(ReplicaProgram(config(**changes), club, replicas, seed=5, device=CPU))
+        for replicas in (REPLICAS, *([replica] for replica in REPLICAS))
+    )
+    for epoch in range(4):
+        losses = steps(together, alone, epoch)
+        assert torch.allclose(losses[0], losses[1], rtol=1e-5)
+        for (name, p), *ones in zip(
+            together.model.named_parameters(), *(a.model.parameters() for a in alone), strict=True
+        ):
+            grads = torch.cat([one.grad for one in ones]) if p.grad is not None else None
+            assert all((one.grad is None) == (p.grad is None) for one in ones)
+            if grads is not None:
+                # Relative to the largest of the tensor: a sum of terms that cancel is known to their rounding only.
+                assert torch.allclose(p.grad, grads, rtol=1e-4, atol=3e-5 * float(grads.abs().max())), name
+            with torch.no_grad():
+                for r, one in enumerate(ones):
+                    one[0].copy_(p[r])
+        validated = [torch.stack(program._validate(None)) for program in (together, *alone)]
+        assert torch.allclose(validated[0], torch.cat(validated[1:], dim=1), rtol=1e-5)
+
+
+def sharpened(program: ReplicaProgram) -> ReplicaProgram:
+    """With attention that is far from uniform: S of a fresh operator is nearly of rank one, and then QR turns rounding
+    into columns."""
+    with torch.no_grad():
+        for operator in (op for encoder in program.model.drawn for op in encoder.learned):
+            operator.query.weight.mul_(8)
+            operator.key.weight.mul_(8)
+    return program
+
+
+def steps(together: ReplicaProgram, alone: list[ReplicaProgram], epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """One update of each; the losses ``[R]``, which came of the same masks and draws."""
+    losses = []
+    for program in (together, *alone):
+        torch.manual_seed(training_seed(5, epoch))
+        losses.append(program._step(epoch))
+    return losses[0], torch.cat(losses[1:])
+
+
+def test_what_is_chosen_does_not_depend_on_company(club: LoadedTask) -> None:
+    """Whole runs, where every gradient is more than rounding: no learned operator, no unused input."""
+    together = ReplicaProgram(config(), club, REPLICAS, seed=5, device=CPU)
     together.fit()
     for r, replica in enumerate(REPLICAS):
-        alone = ReplicaProgram(config(**changes), club, [replica], seed=5, device=CPU)
+        alone = ReplicaProgram(config(), club, [replica], seed=5, device=CPU)
         alone.fit()
         assert alone.best_epoch[0] == together.best_epoch[r]
         assert alone.best_val[0] == pytest.approx(together.best_val[r])
@@ -91,6 +141,134 @@ def test_patience_ends_a_replica_without_ending_the_others(club: LoadedTask) -> 
     assert program.epochs_each[0] < 60
     assert program.best_epoch[0] < 10
     assert program.epochs_each[1] > program.epochs_each[0]
+
+
+def scripted(program: ReplicaProgram, scores: torch.Tensor, losses: torch.Tensor) -> ReplicaProgram:
+    """Validation gives what is written down, ``[epochs, R]``; a step writes its epoch into all weights."""
+    epochs = iter(range(len(scores)))
+
+    def step(epoch: int) -> torch.Tensor:
+        with torch.no_grad():
+            for p in program.model.parameters():
+                p.fill_(epoch)
+        return torch.zeros(len(program.replicas))
+
+    def validate(drawn: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        epoch = next(epochs)
+        return scores[epoch], losses[epoch]
+
+    program._step, program._validate = step, validate  # type: ignore[method-assign]
+    return program
+
+
+@pytest.mark.parametrize("choose_by", ["score", "loss"])
+@pytest.mark.parametrize("patience", [1, 4, None])
+def test_best_epoch_and_end_are_those_of_a_run_alone(club: LoadedTask, choose_by: str, patience: int | None) -> None:
+    """Forty random courses at once, with ties and losses that are NaN, against the course of each."""
+    generator = torch.Generator().manual_seed(1)
+    epochs, count = 25, 40
+    scores = torch.randint(0, 6, (epochs, count), generator=generator).double() / 6
+    losses = torch.randint(1, 5, (epochs, count), generator=generator).double()
+    losses[1:][torch.rand(epochs - 1, count, generator=generator) < 0.1] = torch.nan
+    training = {"epochs": epochs, "patience": patience, "choose_by": choose_by}
+    settings = config(encodings=[], training=training)
+    program = scripted(ReplicaProgram(settings, club, REPLICAS[:1] * count, seed=0, device=CPU), scores, losses)
+    program.fit()
+    for r in range(count):
+        course = Course(True)
+        for score, loss in zip(scores[:, r].tolist(), losses[:, r].tolist(), strict=True):
+            course.observe(settings.training, score, {"val_loss": loss}, 1.0)
+            if course.finished:
+                break
+        assert program.best_epoch[r] == course.best_epoch
+        assert program.best_val[r] == course.best_score
+        assert program.epochs_each[r] == course.epochs
+        for p in program.model.parameters():
+            assert bool((p[r] == course.best_epoch).all())
+
+
+def test_a_loss_that_is_not_a_number_never_wins(club: LoadedTask) -> None:
+    """A model of NaN answers class 0 everywhere: where that is always right, it must still not be chosen."""
+    first = replace(club, y=torch.where(club.masks["train"].any(1) & ~club.masks["val"].any(1), club.y, 0))
+    search = {"training.lr": [1e38, 0.01]}
+    found = train_nodes(
+        config(encodings=[], dropout=0.0, search=search, training={"epochs": 3}), first, seed=0, splits=[0], device=CPU
+    )
+    wild, tame = found.trials
+    assert wild.val <= tame.val
+    assert found.runs[0].values == {"training.lr": 0.01}
+    program = ReplicaProgram(
+        config(encodings=[], training={"epochs": 4}), club, [Replica(0, 0.01, 0.0)] * 2, seed=0, device=CPU
+    )
+    nan = math.nan
+    scripted(
+        program,
+        torch.tensor([[0.2, 0.9], [0.9, 0.1], [0.3, 0.9], [0.1, 0.9]]),
+        torch.tensor([[1.0, nan], [nan, 1.0], [1.0, nan], [1.0, nan]]),
+    )
+    program.fit()
+    assert program.best_epoch == [2, 1]
+    assert program.best_val == pytest.approx([0.3, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        ((0.9, 0.1, 0.2), (0.6, 0.6, 0.5), 1),  # the highest single score is the first's
+        ((0.9, 0.5, 0.5), (0.6, 0.6, 0.6), 0),  # the higher median and lowest are the second's
+        ((0.1, 0.9, 0.9), (0.7, 0.6, 0.5), 0),  # so is the score of split 0
+        ((0.9, 0.9, 0.1), (0.5, 0.6, 0.9), 1),  # and of the last
+    ],
+)
+def test_values_are_chosen_by_the_mean_over_splits(
+    club: LoadedTask, monkeypatch: pytest.MonkeyPatch, first: tuple[float, ...], second: tuple[float, ...], chosen: int
+) -> None:
+    rates = (0.01, 0.02)
+    table = {(split, lr): row[split] for lr, row in zip(rates, (first, second), strict=True) for split in range(3)}
+
+    def fit(self: ReplicaProgram, tick: Any) -> None:
+        self.best_val = [table[r.split, r.lr] for r in self.replicas]
+        self.best_epoch = self.epochs_each = [1] * len(self.replicas)
+
+    monkeypatch.setattr(ReplicaProgram, "fit", fit)
+    # On the test part the other one is better.
+    monkeypatch.setattr(ReplicaProgram, "scores", lambda self, part: [r.lr != rates[chosen] for r in self.replicas])
+    found = train_nodes(config(search={"training.lr": list(rates)}), club, seed=0, splits=[0, 1, 2], device=CPU)
+    assert [run.values for run in found.runs] == [{"training.lr": rates[chosen]}] * 3
+    assert [trial.val for trial in found.trials] == pytest.approx([sum(first) / 3, sum(second) / 3])
+    assert {trial.num_runs for trial in found.trials} == {3}
+
+
+def test_weights_and_draws_follow_the_seed(club: LoadedTask) -> None:
+    programs = [ReplicaProgram(config(), club, REPLICAS[:2], seed=seed, device=CPU) for seed in (0, 1, 1)]
+    for seed, program in zip((0, 1, 1), programs, strict=True):
+        torch.manual_seed(seed)
+        fresh = RFPModel(config().model_config(club, seed))
+        assert program.model.drawn[0].settings.seed == seed
+        for (name, p), expected in zip(program.model.named_parameters(), fresh.parameters(), strict=True):
+            assert torch.equal(p[0].flatten(), expected.flatten()), name
+            assert torch.equal(p[1].flatten(), expected.flatten()), name
+    assert not torch.equal(programs[0].model.embed.weight, programs[1].model.embed.weight)
+    assert torch.equal(programs[1].model.embed.weight, programs[2].model.embed.weight)
+
+
+def test_training_draws_change_with_the_epoch_and_validation_keeps_one(club: LoadedTask) -> None:
+    program = ReplicaProgram(config(training={"epochs": 4}), club, REPLICAS[:1], seed=2, device=CPU)
+    drawn: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    forward = program.model.forward
+
+    def watched(data: Any, **given: Any) -> torch.Tensor:
+        drawn[program.model.training].append(given["drawn"][0])
+        return forward(data, **given)
+
+    program.model.forward = watched  # type: ignore[method-assign]
+    program.fit()
+    usual = rfp.encode(club.data(), num_channels=3, num_steps=2, seed=2).flat()
+    assert len(drawn[True]) == len(drawn[False]) == 4
+    assert all(torch.allclose(t, usual, atol=1e-5) for t in drawn[False])
+    for number, t in enumerate(drawn[True]):
+        expected = rfp.encode(club.data(), num_channels=3, num_steps=2, seed=training_seed(2, number)).flat()
+        assert torch.allclose(t, expected, atol=1e-5)
 
 
 def test_test_labels_do_not_enter_training_or_selection(club: LoadedTask) -> None:

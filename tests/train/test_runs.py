@@ -46,6 +46,33 @@ def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert run(config(CLUB), splits=[2], place=place).runs == more.runs
 
 
+def test_a_search_that_goes_on_judges_the_grid_on_all_splits(tmp_path: Path) -> None:
+    """Not on those that are missing: else the values chosen would depend on when the run was cut."""
+    wanted = config(CLUB, search={"training.lr": [0.3, 0.03, 0.001], "training.weight_decay": [0.0, 0.5]}, epochs=5)
+    whole = run(wanted)
+    place = Place(results=tmp_path)
+    run(wanted, splits=[0], place=place)
+    continued = run(wanted, place=place)
+    assert {trial.num_runs for trial in continued.trials} == {3}
+    assert [trial.val for trial in continued.trials] == [trial.val for trial in whole.trials]
+    assert [(r.split, r.values, r.metrics) for r in continued.runs] == [
+        (r.split, r.values, r.metrics) for r in whole.runs
+    ]
+    alone = [run(wanted, splits=[split]) for split in range(3)]
+    assert len({str(one.runs[0].values) for one in alone}) > 1  # each split by itself would choose otherwise
+
+
+def test_every_split_is_scored_on_its_own_masks(tmp_path: Path) -> None:
+    whole = run(config(CLUB, epochs=4))
+    alone = [run(config(CLUB, epochs=4), splits=[split]).runs[0] for split in range(3)]
+    assert [r.metrics for r in whole.runs] == [r.metrics for r in alone]
+    by_lightning = run(config(CLUB, epochs=4, engine="lightning"))
+    for one, other in zip(whole.runs, by_lightning.runs, strict=True):
+        assert one.metrics["val"] == pytest.approx(other.metrics["val"])
+        assert one.metrics["test"] == pytest.approx(other.metrics["test"])
+        assert one.epoch == other.epoch
+
+
 @pytest.mark.parametrize("data", [FAKE, CLUB], ids=["graphs", "nodes"])
 def test_lightning_engine(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(results=tmp_path / "results", checkpoints=tmp_path / "runs")

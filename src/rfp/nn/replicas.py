@@ -3,7 +3,8 @@ r"""One model, many replicas: R copies of all weights that train side by side as
 The graph and its features are the same for all replicas; they may differ in their loss (the split), learning rate and
 weight decay. What is drawn at random (encodings, dropout masks) is shared by the replicas of a seed: with S seeds the
 replicas come in S groups of R / S, seed by seed, and what is drawn has a leading dimension S. Every tensor of the
-network gets a leading dimension R, and the replicas never meet: each computes what it would compute alone.
+network gets a leading dimension R, and the replicas never meet: each computes what it would compute alone, up
+to the rounding of sums taken in another order.
 """
 
 from __future__ import annotations

@@ -71,11 +71,7 @@ class Course:
         """
         epoch = self.epochs
         loss = row.get("val_loss", math.inf)
-        ahead = score > self.best_score if self.higher_is_better else score < self.best_score
-        better = ahead or (score == self.best_score and loss < self.best_loss)
-        if training.choose_by == "loss":
-            better = loss < self.best_loss
-        better = better or self.best_epoch < 0
+        better = self.best_epoch < 0 or self._is_better(training, score, loss)
         self.history.append({"epoch": epoch, **row, "val": score, "lr": self.lr(training), "seconds": seconds})
         self.seconds += seconds
         if better:
@@ -87,6 +83,17 @@ class Course:
             self.stagnant = 0
         self._see_whether_over(training, epoch)
         return better
+
+    def _is_better(self, training: TrainingConfig, score: float, loss: float) -> bool:
+        """Whether an epoch beats the best so far: NaN beats nothing and is beaten by every number."""
+        if math.isnan(score) or math.isnan(loss):
+            return False
+        if math.isnan(self.best_score) or math.isnan(self.best_loss):
+            return True
+        if training.choose_by == "loss":
+            return loss < self.best_loss
+        ahead = score > self.best_score if self.higher_is_better else score < self.best_score
+        return ahead or (score == self.best_score and loss < self.best_loss)
 
     def _see_whether_over(self, training: TrainingConfig, epoch: int) -> None:
         if training.patience is not None and epoch - self.best_epoch >= training.patience:

@@ -39,8 +39,10 @@ class Replica:
 class ReplicaProgram:
     """R replicas of one model on one graph.
 
-    All of them see the same draws and dropout masks, a function of the seed and the epoch, so each computes what it
-    would compute alone with that seed, whatever stands beside it.
+    All of them see the same draws and dropout masks, a function of the seed and the epoch, so the loss and the gradient
+    of each are those it would have alone with that seed, whatever stands beside it, up to rounding: sums may be taken
+    in another order. Adam divides a gradient by its own size, so where one is nothing but rounding (a bias before a
+    normalisation, a learned operator of nearly rank one) whole runs may drift apart, as they do between two machines.
 
     Args:
         config: Of the run; ``training.lr`` and ``training.weight_decay`` are taken from the replicas.
