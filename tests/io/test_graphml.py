@@ -1,5 +1,6 @@
 """GraphML."""
 
+import gzip
 from pathlib import Path
 
 import networkx as nx
@@ -68,3 +69,26 @@ def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "x.graphml").write_text("<graphml")
     with pytest.raises(FileError, match="not a readable GraphML file"):
         read_graphml(tmp_path / "x.graphml", ReadOptions())
+
+
+def test_a_cut_or_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    whole = gzip.compress(Path(write(tmp_path, nx.karate_club_graph())).read_bytes())
+    path = tmp_path / "g.graphml.gz"
+    path.write_bytes(whole)
+    assert read_graphml(path, ReadOptions()).graph.num_nodes == 34
+    broken = bytes([*whole[:200], whole[200] ^ 0xFF, *whole[201:]])
+    for content in (whole[:5], whole[:200], whole[:-3], broken):
+        path.write_bytes(content)
+        with pytest.raises(FileError, match=r"g\.graphml\.gz: not a complete gzip file"):
+            read_graphml(path, ReadOptions())
+
+
+def test_the_weight_that_a_file_declares_for_edges_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "g.graphml"
+    path.write_text(
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+        '<key id="w" for="edge" attr.name="weight" attr.type="double"><default>2.5</default></key>'
+        '<graph edgedefault="directed"><node id="a"/><node id="b"/>'
+        '<edge source="a" target="b"/><edge source="b" target="a"><data key="w">4</data></edge></graph></graphml>'
+    )
+    assert read_graphml(path, ReadOptions()).graph.to_scipy().toarray().tolist() == [[0, 2.5], [4, 0]]

@@ -1,6 +1,7 @@
 """Adjacency matrices from SciPy and Matrix Market files."""
 
 import gzip
+import io
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +86,76 @@ def test_another_file(tmp_path: Path) -> None:
     (tmp_path / "x.mtx").write_text("1 2\n")
     with pytest.raises(FileError, match="not a Matrix Market file"):
         read_matrix_market(tmp_path / "x.mtx", ReadOptions())
+
+
+def archive(path: Path, **arrays: object) -> Path:
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return path
+
+
+CSR = {"format": "csr", "shape": [2, 2], "data": [1.0], "indices": [1], "indptr": [0, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"indices": [5]},
+        {"indices": [-1]},
+        {"indptr": [0, 10**9, 10**9]},  # compiled code would read far beyond the arrays
+        {"indptr": [0, -3, 1]},
+        {"indptr": [0, 1]},
+        {"indptr": [[0, 1, 1]]},
+        {"data": ["a"]},
+        {"data": [1.0, 2.0]},
+        {"shape": [2]},
+        {"shape": [2, 2, 2]},
+        {"shape": [-2, 2]},
+        {"shape": [2.5, 2]},
+        {"shape": "ab"},
+        {"format": "bsr"},
+        {"format": "nonsense"},
+        {"format": 7},
+        {"format": ["csr", "csr"]},
+    ],
+)
+def test_a_damaged_archive_is_one_line(tmp_path: Path, wrong: dict[str, object]) -> None:
+    with pytest.raises((FileError, GraphError), match=r"a\.npz"):
+        read_npz(archive(tmp_path / "a.npz", **{**CSR, **wrong}), ReadOptions())
+    assert read_npz(archive(tmp_path / "a.npz", **CSR), ReadOptions()).graph.edge_index.tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize("kind", ["bsr", "dia", "csc", "coo"])
+def test_every_format_of_scipy(tmp_path: Path, kind: str) -> None:
+    sp.save_npz(tmp_path / "a.npz", sp.csr_array(DIRECTED).asformat(kind))
+    loaded = read_npz(tmp_path / "a.npz", ReadOptions())
+    assert loaded.graph.to_scipy().toarray().tolist() == DIRECTED.tolist()
+
+
+def test_any_flipped_byte_of_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    sp.save_npz(path, sp.csr_array(DIRECTED))
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x21]) + whole[place + 1 :])
+        try:
+            matrix = read_npz(path, ReadOptions()).graph.to_scipy().toarray()
+        except (FileError, GraphError) as error:
+            outcome: object = str(error).startswith(str(path))
+        else:
+            outcome = matrix.tolist() == DIRECTED.tolist()  # the sums of the archive notice everything else
+        assert outcome is True
+
+
+def test_an_archive_that_promises_too_much_allocates_nothing(tmp_path: Path) -> None:
+    import zipfile
+
+    path = archive(tmp_path / "a.npz", **CSR)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)})
+    with zipfile.ZipFile(path) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(path, "w") as new:
+        for name, content in members.items():
+            new.writestr(name, header.getvalue() if name == "data.npy" else content)
+    with pytest.raises(FileError, match="not a sparse matrix"):
+        read_npz(path, ReadOptions())

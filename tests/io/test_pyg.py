@@ -52,7 +52,7 @@ def test_a_dict_of_tensors(tmp_path: Path) -> None:
     graph = read(tmp_path, {"edge_index": ARC, "num_nodes": 4, "edge_weight": weight})
     assert (graph.num_nodes, graph.edge_weight) == (4, weight)
     assert read(tmp_path, {"edge_index": ARC, "x": torch.ones(5, 1)}).num_nodes == 5
-    with pytest.raises(GraphError, match="needs num_nodes"):
+    with pytest.raises(GraphError, match="num_nodes is needed"):
         read(tmp_path, {"edge_index": ARC})
     with pytest.raises(GraphError, match="no tensor edge_index"):
         read(tmp_path, {"weight": ARC})
@@ -109,3 +109,69 @@ def test_what_pyg_registered_as_safe_stays_registered(tmp_path: Path) -> None:
     before = set(torch.serialization.get_safe_globals())
     read(tmp_path, Data(edge_index=ARC, num_nodes=2))
     assert set(torch.serialization.get_safe_globals()) == before
+
+
+PAIR = torch.tensor([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("num_nodes", "many", "num_nodes must be"),
+        ("num_nodes", 2.5, "num_nodes must be"),
+        ("num_nodes", True, "num_nodes must be"),
+        ("num_nodes", [2, 3], "num_nodes must be one integer"),
+        ("num_nodes", torch.tensor([2.0]), "num_nodes must be"),
+        ("num_nodes", -2, "num_nodes must be at least 0"),
+        ("num_nodes", 2**70, "num_nodes must be"),
+        ("edge_weight", [1.0, 2.0], "edge_weight must be a plain tensor"),
+        ("edge_weight", "heavy", "edge_weight must be a plain tensor"),
+        ("edge_weight", torch.tensor([1j, 2j]), "edge_weight must be a plain tensor"),
+        ("edge_weight", torch.eye(2).to_sparse(), "edge_weight must be a plain tensor"),
+        ("edge_weight", torch.ones(3), "one value for each"),
+        ("edge_index", PAIR.float(), "edge_index must be a plain tensor of integers"),
+        ("edge_index", PAIR.bool(), "edge_index must be a plain tensor of integers"),
+        ("edge_index", PAIR.to_sparse(), "edge_index must be a plain tensor of integers"),
+        ("edge_index", PAIR[0], "shape"),
+        ("edge_index", PAIR.tolist(), "no tensor edge_index"),
+        ("ptr", "abc", "ptr must be"),
+        ("ptr", torch.tensor([0.0, 2.0]), "ptr must be"),
+        ("ptr", torch.tensor([[0, 2]]), "ptr must"),
+    ],
+)
+def test_values_of_a_wrong_type_are_named(tmp_path: Path, name: str, value: object, message: str) -> None:
+    values = {"edge_index": PAIR, "num_nodes": 2, name: value}
+    with pytest.raises(GraphError, match=rf"g\.pt.*{message}"):
+        read(tmp_path, values)
+    if name in ("edge_weight", "edge_index"):
+        with pytest.raises(GraphError, match=r"g\.pt"):
+            read(tmp_path, Data(**values))
+
+
+@pytest.mark.parametrize(
+    ("values", "slices"),
+    [
+        ({}, {}),
+        ({"_num_nodes": "ab"}, {}),
+        ({"_num_nodes": [2, -2]}, {}),
+        ({"_num_nodes": [2, 2]}, {"edge_index": None}),
+        ({"_num_nodes": [2, 2]}, {"edge_index": "abc"}),
+        ({"_num_nodes": [2, 2]}, {"edge_index": torch.tensor([0, 1])}),
+        ({"_num_nodes": [2, 2]}, {"edge_index": torch.tensor([0, 9, 2])}),
+        ({"_num_nodes": [2, 2]}, {"edge_index": torch.tensor([0, 2, 1])}),
+        ({"_num_nodes": [2, 2], "edge_index": None}, {}),
+        ({}, {"x": torch.tensor([0.5, 2.0])}),
+        ({}, {"x": [0, "a"]}),
+    ],
+)
+def test_wrong_slices_are_named(tmp_path: Path, values: dict[str, object], slices: dict[str, object]) -> None:
+    joined, cuts = {"edge_index": PAIR, **values}, {"edge_index": torch.tensor([0, 1, 2]), **slices}
+    with pytest.raises(GraphError, match=r"g\.pt"):
+        read(tmp_path, (joined, cuts))
+
+
+def test_a_data_that_cannot_be_sized_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"g\.pt.*num_nodes"):
+        read(tmp_path, Data(edge_index=PAIR, num_nodes="many", x=3))
+    with pytest.raises(GraphError, match=r"g\.pt"):
+        read(tmp_path, [Data(edge_index=PAIR, num_nodes=2), 7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,47 +61,95 @@ def load_pyg_file(path: Path) -> Any:
 
 def _as_graph(content: Any, path: Path) -> Graph:
     if isinstance(content, dict):
-        return _from_dict(content, path)
+        return _from_values(content, path)
     if isinstance(content, tuple) and len(content) in (2, 3) and isinstance(content[1], dict | None):
         return _from_dataset(content, path)
     if isinstance(content, list | tuple):
         return as_graph([_as_graph(one, path) for one in content])
     if getattr(content, "edge_index", None) is None:
-        raise GraphError(f"{path} holds {_name(content)}; expected {_EXPECTED}")
-    return as_graph(content)
+        raise GraphError(f"{path} holds a {type(content).__name__}; expected {_EXPECTED}")
+    try:
+        values = {**content.to_dict(), "num_nodes": content.num_nodes}
+    except Exception as error:  # a Data can be given any attributes, and infers its size from some of them
+        raise GraphError(
+            f"{path}: its Data cannot say how many nodes it has; set num_nodes and save it again"
+        ) from error
+    return _from_values(values, path)
 
 
-def _from_dict(content: dict[str, Any], path: Path) -> Graph:
-    edge_index = content.get("edge_index")
-    if not isinstance(edge_index, Tensor):
-        raise GraphError(f"{path}: the dict has no tensor edge_index, only {sorted(map(str, content))[:6]}")
-    num_nodes, x = content.get("num_nodes"), content.get("x")
-    if num_nodes is None and isinstance(x, Tensor):
+def _from_values(values: Mapping[str, Any], path: Path) -> Graph:
+    """One graph, or a batch with ``ptr``, from named tensors; each is checked before it is used."""
+    if not isinstance(values.get("edge_index"), Tensor):
+        raise GraphError(f"{path}: there is no tensor edge_index, only {sorted(map(str, values))[:6]}")
+    num_nodes, x, ptr = values.get("num_nodes"), values.get("x"), values.get("ptr")
+    if num_nodes is None and isinstance(x, Tensor) and x.dim():
         num_nodes = len(x)
     if num_nodes is None:
-        raise GraphError(f"{path}: the dict needs num_nodes beside edge_index, so that isolated nodes are counted")
-    return Graph(edge_index, int(num_nodes), content.get("edge_weight"), content.get("ptr"))
+        raise GraphError(f"{path}: num_nodes is needed beside edge_index, so that isolated nodes are counted")
+    return Graph(
+        _integers(values["edge_index"], "edge_index", path),
+        _integer(num_nodes, "num_nodes", path),
+        _weights(values.get("edge_weight"), path),
+        None if ptr is None else _integers(ptr, "ptr", path),
+    )
 
 
 def _from_dataset(content: tuple[Any, ...], path: Path) -> Graph:
     """A processed file of ``InMemoryDataset``: attributes joined over graphs, and where each graph begins."""
     joined, slices = content[0], content[1]
-    values = joined if isinstance(joined, dict) else joined.to_dict()
+    values = joined if isinstance(joined, dict) else joined.to_dict() if hasattr(joined, "to_dict") else None
+    if not isinstance(values, dict):
+        raise GraphError(f"{path} holds a {type(joined).__name__}; expected {_EXPECTED}")
     if slices is None:
-        return _from_dict(values, path)
+        return _from_values(values, path)
     sizes = values.get("_num_nodes")
     if sizes is None:
-        known = next((slices[name] for name in _NODE_ATTRIBUTES if name in slices), None)
+        known = next((name for name in _NODE_ATTRIBUTES if name in slices), None)
         if known is None:
             raise GraphError(
                 f"{path}: the number of nodes of each graph is not in the file; save a list of Data instead"
             )
-        sizes = known.diff()
-    sizes = torch.as_tensor(sizes)
+        sizes = _integers(slices[known], f"slices of {known}", path).diff()
+    sizes = _integers(sizes, "the numbers of nodes", path)
+    if sizes.dim() != 1 or bool((sizes < 0).any()):
+        raise GraphError(f"{path}: the numbers of nodes must not be negative, got {sizes.flatten().tolist()[:4]}...")
     ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
-    shift = torch.repeat_interleave(ptr[:-1], slices["edge_index"].diff())
-    return Graph(values["edge_index"] + shift, int(ptr[-1]), values.get("edge_weight"), ptr)
+    edge_index = _integers(values.get("edge_index"), "edge_index", path)
+    cuts = _integers(slices.get("edge_index"), "slices of edge_index", path)
+    whole = cuts.shape == ptr.shape and edge_index.dim() == 2 and cuts[[0, -1]].tolist() == [0, edge_index.size(1)]
+    if not whole or bool((cuts.diff() < 0).any()):
+        first = cuts.flatten().tolist()[:4]
+        raise GraphError(f"{path}: the slices of edge_index must cut it into {len(sizes)} graphs, got {first}...")
+    shift = torch.repeat_interleave(ptr[:-1], cuts.diff())
+    return Graph(edge_index + shift, int(ptr[-1]), _weights(values.get("edge_weight"), path), ptr)
 
 
-def _name(content: Any) -> str:
-    return f"a {type(content).__name__}"
+def _integers(value: Any, name: str, path: Path) -> Tensor:
+    """An int64 tensor in memory, from a tensor or a list of integers."""
+    try:
+        tensor = torch.as_tensor(value)
+        kind = tensor.dtype
+        if kind.is_floating_point or kind.is_complex or kind == torch.bool or tensor.layout != torch.strided:
+            raise TypeError(f"got {kind}, {tensor.layout}")
+        return tensor.long()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GraphError(f"{path}: {name} must be a plain tensor of integers ({error})") from error
+
+
+def _integer(value: Any, name: str, path: Path) -> int:
+    tensor = _integers(value, name, path)
+    if tensor.numel() != 1:
+        raise GraphError(f"{path}: {name} must be one integer, got shape {list(tensor.shape)}")
+    return int(tensor)
+
+
+def _weights(value: Any, path: Path) -> Tensor | None:
+    if value is None:
+        return None
+    if not isinstance(value, Tensor) or value.is_complex() or value.layout != torch.strided or value.is_quantized:
+        raise GraphError(f"{path}: edge_weight must be a plain tensor of real numbers, got {_kind(value)}")
+    return value.squeeze(1) if value.dim() == 2 and value.size(1) == 1 else value
+
+
+def _kind(value: Any) -> str:
+    return f"{value.dtype}, {value.layout}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
