@@ -93,3 +93,10 @@ def test_files(tmp_path: Path) -> None:
         read_config(path)
     with pytest.raises(FileError, match="No such file"):
         read_config(tmp_path / "none.yaml")
+
+
+def test_a_new_start_replaces_the_old_name_of_it() -> None:
+    old = RunConfig.from_dict({"data": "zinc", "model": {"encodings": [{"name": "rfp", "unit_start": True}]}})
+    new = old.with_values({"model.encodings.0.start": "orthonormal"})
+    assert new.model["encodings"] == [{"name": "rfp", "start": "orthonormal"}]
+    assert old.model["encodings"] == [{"name": "rfp", "unit_start": True}]

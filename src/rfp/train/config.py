@@ -263,6 +263,8 @@ def _set(plain: dict[str, Any], key: str, value: Any) -> None:
         place[int(last)] = value
     elif isinstance(place, dict):
         place[last] = value
+        if last == "start":  # which may stand there under its old name
+            place.pop("unit_start", None)
     else:
         raise ArgumentError(f"{key}: there is nothing below {'.'.join(path)!r}")
 
