@@ -11,7 +11,7 @@ import torch
 
 import rfp
 from rfp.conversion import as_graph
-from rfp.encode import encode_with
+from rfp.encode import encode
 from rfp.errors import NumericalError
 from rfp.graph import Graph
 from rfp.settings import Settings
@@ -20,12 +20,12 @@ from rfp.streaming import graph_blocks, stream
 
 def streamed(settings: Settings, graph: Graph, **arguments: object) -> np.ndarray:
     file = io.BytesIO()
-    stream(settings, graph, file, **arguments)  # type: ignore[arg-type]
+    stream(graph, file, settings, **arguments)  # type: ignore[arg-type]
     return np.load(io.BytesIO(file.getvalue()))
 
 
 def in_memory(settings: Settings, graph: Graph) -> np.ndarray:
-    return encode_with(settings, graph).node_first().numpy()
+    return encode(graph, settings).node_first().numpy()
 
 
 @pytest.mark.parametrize("backend", ["reference", "sparse", "auto"])
@@ -70,7 +70,7 @@ def test_batches(directed: Graph, backend: str, monkeypatch: pytest.MonkeyPatch)
 def test_steps_are_contiguous_in_the_file_and_can_be_mapped(tmp_path: Path) -> None:
     graph = as_graph(nx.path_graph(6))
     with open(tmp_path / "a.npy", "wb") as file:
-        stream(Settings(num_channels=2, num_steps=3, backend="reference"), graph, file)
+        stream(graph, file, Settings(num_channels=2, num_steps=3, backend="reference"))
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
     assert mapped.shape == (6, 8)
     assert mapped.flags.f_contiguous
@@ -87,7 +87,7 @@ def test_only_one_step_is_held() -> None:
             return sizes[-1]
 
     settings = Settings(num_channels=4, num_steps=20, backend="reference")
-    stream(settings, graph, Sink())  # type: ignore[arg-type]
+    stream(graph, Sink(), settings)  # type: ignore[arg-type]
     assert sizes[1:] == [1000 * 4 * 4] * 21
 
 
@@ -103,7 +103,7 @@ def test_progress_adds_up() -> None:
 def test_report_counts_and_strict_raises() -> None:
     star = as_graph(nx.star_graph(9))
     settings = Settings(num_channels=4, num_steps=3, operators=("adjacency",), backend="reference")
-    report = stream(settings, star, io.BytesIO())
+    report = stream(star, io.BytesIO(), settings)
     assert report.backend == "reference"
     assert (
         report.dependent_columns
@@ -113,7 +113,7 @@ def test_report_counts_and_strict_raises() -> None:
     )
     assert report.dependent_columns > 0
     with pytest.raises(NumericalError, match="dependent"):
-        stream(Settings(**{**settings.__dict__, "strict": True}), star, io.BytesIO())
+        stream(star, io.BytesIO(), settings, strict=True)
 
 
 def test_blocks_keep_graphs_whole() -> None:

@@ -37,8 +37,9 @@ class EncodingCache:
                 raise ArgumentError(
                     f"cache= needs operators given by name or as a dense tensor, got {type(operator).__name__}"
                 )
-        named = Settings(**{**settings.__dict__, "operators": tuple(map(str, settings.operators))})
-        digest = hashlib.sha256(f"rfp {__version__} {named.as_text()} n={graph.num_nodes}".encode())
+        names = [operator if isinstance(operator, str) else "matrix" for operator in settings.operators]
+        text = settings.as_text(leave_out=("operators", "cache"))
+        digest = hashlib.sha256(f"rfp {__version__} {text}, operators={names} n={graph.num_nodes}".encode())
         tensors = [graph.edge_index, graph.edge_weight, graph.ptr, features, graph_keys]
         tensors += [operator for operator in settings.operators if isinstance(operator, Tensor)]
         for tensor in tensors:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -12,34 +11,22 @@ from torch import Tensor
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.features import Distribution, random_features
+from rfp.features import random_features
 from rfp.graph import Graph
-from rfp.normalization import NormalizationChoice
 from rfp.operators import Operator, as_operator
 from rfp.propagate import Trajectory, propagate
-from rfp.settings import Settings
+from rfp.settings import Arguments, Settings, shows_settings
 
 
+@shows_settings(Arguments)
 def encode(
     graph: Any,
+    settings: Settings | None = None,
     *,
-    num_channels: int = 16,
-    num_steps: int = 16,
-    operators: Sequence[Any] = ("normalized_adjacency",),
-    normalization: NormalizationChoice = "qr",
-    normalize_every: int = 1,
-    num_trajectories: int = 1,
-    distribution: Distribution = "normal",
-    start: str = "drawn",
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    storage_dtype: torch.dtype | None = None,
-    backend: str = "auto",
-    strict: bool = False,
     features: Tensor | None = None,
     graph_keys: Tensor | None = None,
-    cache: str | Path | None = None,
     progress: Callable[[int], None] | None = None,
+    **arguments: Unpack[Arguments],
 ) -> Trajectory:
     r"""Encode a graph by random feature propagation (Eq. 1-3 of the paper).
 
@@ -50,27 +37,11 @@ def encode(
     Args:
         graph: PyG ``Data`` or ``Batch``, :class:`~rfp.graph.Graph`, ``(edge_index, num_nodes)``, SciPy sparse matrix,
             NetworkX graph, or a list of these encoded as one batch. Graphs of a batch never mix.
-        num_channels: k.
-        num_steps: P; 0 gives plain random node features.
-        operators: Each a name (:mod:`rfp.operators`), a matrix, a callable ``a -> S a`` or an
-            :class:`~rfp.operators.Operator`. All start from the same features.
-        normalization: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"``, or a callable ``(a [B, n, k], ptr) -> a``.
-        normalize_every: w.
-        num_trajectories: B. They share every sparse product.
-        distribution: ``"normal"``, ``"rademacher"``, ``"uniform"``, or a callable
-            (:func:`~rfp.features.random_features`).
-        start: How the features begin, for each graph and trajectory: as ``"drawn"``; with columns of ``"unit"`` length;
-            or ``"orthonormal"``, Q of their own QR (columns that depend on earlier ones, and those beyond the n-th, are
-            zero). All steps follow from these.
-        seed: The draw is a pure function of (seed, graph content, trajectory, node, channel).
-        dtype: Precision of the computation, float32 or float64.
-        storage_dtype: Precision of the result, if another.
-        backend: ``"auto"``, or one of :data:`rfp.backends.BACKENDS`.
-        strict: Raise where the result departs from a plain full-rank QR (dependent columns).
+        settings: All arguments in one :class:`~rfp.settings.Settings`, which says what each means. Any of its fields
+            may be given as a keyword, with settings or without.
         features: Start from this ``[n, k]`` or ``[B, n, k]`` instead of drawing; then ``num_channels``,
             ``num_trajectories``, ``distribution`` and ``seed`` are not used.
         graph_keys: Name the graphs by these integers instead of their content (:func:`~rfp.features.random_features`).
-        cache: Folder of stored encodings, keyed by the content of the graph, every argument and the version.
         progress: Called with 1 after each step of each operator.
 
     Returns:
@@ -85,70 +56,18 @@ def encode(
         >>> t.states.shape, t.flat().shape
         (torch.Size([1, 4, 4, 2]), torch.Size([1, 4, 8]))
     """
-    settings = Settings(
-        num_channels=num_channels,
-        num_steps=num_steps,
-        operators=tuple(operators) if isinstance(operators, list | tuple) else operators,  # type: ignore[arg-type]
-        normalization=normalization,
-        normalize_every=normalize_every,
-        num_trajectories=num_trajectories,
-        distribution=distribution,
-        start=start,
-        seed=seed,
-        dtype=dtype,
-        storage_dtype=storage_dtype,
-        backend=backend,
-        strict=strict,
-    )
-    return encode_with(
-        settings, as_graph(graph), features=features, graph_keys=graph_keys, cache=cache, progress=progress
-    )
-
-
-def encode_with(
-    settings: Settings,
-    graph: Graph,
-    *,
-    features: Tensor | None = None,
-    graph_keys: Tensor | None = None,
-    cache: str | Path | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Trajectory:
-    """:func:`encode` with its arguments in one object."""
-    stored = None if cache is None else EncodingCache(cache)
+    settings, read = Settings.of(settings, arguments), as_graph(graph)
+    stored = None if settings.cache is None else EncodingCache(settings.cache)
     if stored is not None:
-        key = stored.key(settings, graph, features, graph_keys)
-        hit = stored.load(key, graph.device)
+        key = stored.key(settings, read, features, graph_keys)
+        hit = stored.load(key, read.device)
         if hit is not None:
             return hit
-    operators, drawn = prepare(settings, graph, features=features, graph_keys=graph_keys)
-    trajectory = propagate_with(settings, graph, operators, drawn, progress)
+    operators, drawn = prepare(settings, read, features=features, graph_keys=graph_keys)
+    trajectory = propagate(operators, drawn, settings, ptr=read.offsets, progress=progress)
     if stored is not None:
         stored.save(key, trajectory)
     return trajectory
-
-
-def propagate_with(
-    settings: Settings,
-    graph: Graph,
-    operators: Sequence[Operator],
-    features: Tensor,
-    progress: Callable[[int], None] | None = None,
-) -> Trajectory:
-    """:func:`~rfp.propagate.propagate` with the settings' arguments, from features that are drawn."""
-    return propagate(
-        operators,
-        features,
-        start=settings.start,
-        num_steps=settings.num_steps,
-        normalization=settings.normalization,
-        normalize_every=settings.normalize_every,
-        ptr=graph.offsets,
-        backend=settings.backend,
-        strict=settings.strict,
-        storage_dtype=settings.storage_dtype,
-        progress=progress,
-    )
 
 
 def prepare(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from rfp.conversion import as_graph
-from rfp.settings import Settings
+from rfp.settings import Arguments, Settings, shows_settings
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,14 @@ class Estimate:
         return self.trajectory_bytes + self.working_bytes
 
 
+@shows_settings(Arguments)
 def estimate(
-    graph: Any = None, settings: Settings | None = None, *, num_nodes: int = 0, num_edges: int = 0
+    graph: Any = None,
+    settings: Settings | None = None,
+    *,
+    num_nodes: int = 0,
+    num_edges: int = 0,
+    **arguments: Unpack[Arguments],
 ) -> Estimate:
     r"""Bytes and operations of ``encode(graph, ...)``.
 
@@ -43,22 +49,22 @@ def estimate(
 
     Args:
         graph: Anything :func:`rfp.encode` takes; or ``None`` with the two counts.
-        settings: The arguments of the encoding.
+        settings: All arguments of the encoding in one :class:`~rfp.settings.Settings`, or as keywords, or both.
         num_nodes: n, if no graph is given.
         num_edges: Directed edges, if no graph is given.
 
     Example:
-        >>> estimate(settings=Settings(num_channels=64), num_nodes=169_343, num_edges=2_332_486).trajectory_bytes
+        >>> estimate(num_channels=64, num_nodes=169_343, num_edges=2_332_486).trajectory_bytes
         736980736
     """
-    settings = settings or Settings()
+    settings = Settings.of(settings, arguments)
     if graph is not None:
         read = as_graph(graph)
         num_nodes, num_edges = read.num_nodes, read.num_edges
     columns = settings.num_channels * settings.num_trajectories
     num_operators = len(settings.operators)
     entries = num_edges + num_nodes  # the diagonal is always stored
-    kept = (settings.storage_dtype or settings.dtype).itemsize
+    kept = settings.kept_dtype.itemsize
     word = settings.dtype.itemsize
     index = 4 if max(entries, num_nodes) < 2**31 else 8
     # edge_index (int64) and the shared float64 pattern, then one array of values an operator.
@@ -66,11 +72,13 @@ def estimate(
     normalizations = settings.num_steps // settings.normalize_every if settings.normalization != "none" else 0
     per_node = 3 if settings.normalization == "l2" else 4 * settings.num_channels
     operations = num_operators * columns * (2 * entries * settings.num_steps + per_node * num_nodes * normalizations)
+    at_start = {"drawn": 0, "unit": 3, "orthonormal": 4 * settings.num_channels}[settings.start]
+    operations += columns * num_nodes * at_start
     return Estimate(
-        trajectory_bytes=num_nodes * settings.num_trajectories * settings.width * kept,
+        trajectory_bytes=num_nodes * settings.num_trajectories * settings.num_columns * kept,
         working_bytes=3 * num_nodes * columns * word + graph_bytes,
         operations=operations,
-        width=settings.width,
+        width=settings.num_columns,
     )
 
 

@@ -26,7 +26,7 @@ A name may carry suffixes, in this order: ``.sym`` builds the operator of the sy
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -221,6 +221,21 @@ OPERATORS: dict[str, Callable[[CSR], Tensor]] = {
 _NAME = re.compile(r"(?P<base>[a-z_]+)(?P<sym>\.sym)?(?P<transposed>\.T)?(\^(?P<power>\d+))?")
 
 
+def parse_name(name: str, others: Sequence[str] = ()) -> re.Match[str]:
+    """The parts of an operator's name: ``base``, ``sym``, ``transposed``, ``power``; raises if there is no such name.
+
+    Args:
+        name: Such as ``"adjacency.sym.T^2"``.
+        others: Further names to list in the error.
+    """
+    parts = _NAME.fullmatch(name)
+    if parts is None or parts["base"] not in OPERATORS:
+        raise unknown_choice("operator (without the suffixes .sym .T ^p)", name, (*OPERATORS, *others))
+    if parts["power"] is not None and int(parts["power"]) < 1:
+        raise ArgumentError(f"the power of an operator must be at least 1, got {name!r}")
+    return parts
+
+
 def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Operator:
     r"""Build a predefined operator; degrees are computed in float64 and the entries rounded to ``dtype``.
 
@@ -232,17 +247,13 @@ def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Op
                 [0.5000, 0.0000, 0.5000],
                 [0.0000, 1.0000, 0.0000]])
     """
-    parts = _NAME.fullmatch(name)
-    if parts is None or parts["base"] not in OPERATORS:
-        raise unknown_choice("operator (without the suffixes .sym .T ^p)", name, OPERATORS)
+    parts = parse_name(name)
     source = graph.to_undirected() if parts["sym"] else graph
     pattern = source.pattern
     csr = pattern.with_value(OPERATORS[parts["base"]](pattern).to(dtype))
     base = MatrixOperator(csr.transpose() if parts["transposed"] else csr)
     if parts["power"] is None:
         return base
-    if int(parts["power"]) < 1:
-        raise ArgumentError(f"the power of an operator must be at least 1, got {name!r}")
     return PowerOperator(base, int(parts["power"]))
 
 

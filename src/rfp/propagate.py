@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -17,9 +18,9 @@ from rfp.backends import choose, reference, sparse
 from rfp.backends.problem import Problem
 from rfp.backends.start import begin
 from rfp.backends.tally import DeviceTally
-from rfp.errors import ArgumentError, NumericalError
-from rfp.normalization import NormalizationChoice
+from rfp.errors import NumericalError
 from rfp.operators import Operator
+from rfp.settings import LoopArguments, Settings, shows_settings
 
 # What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
 Record = Callable[[Tensor, Tensor], Tensor]
@@ -104,9 +105,7 @@ def _problem(
     operators: Operator | Sequence[Operator],
     features: Tensor,
     ptr: Tensor | None,
-    num_steps: int,
-    normalization: NormalizationChoice,
-    normalize_every: int,
+    settings: Settings,
 ) -> Problem:
     several = tuple(operators) if isinstance(operators, Sequence) else (operators,)
     if features.dim() == 2:
@@ -114,7 +113,14 @@ def _problem(
     if not any(operator.differentiable for operator in several):
         features = features.detach()  # predefined operators run without autograd
     offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
-    return Problem(several, features, offsets.to(features.device), num_steps, normalization, normalize_every)
+    return Problem(
+        several,
+        features,
+        offsets.to(features.device),
+        settings.num_steps,
+        settings.normalization,
+        settings.normalize_every,
+    )
 
 
 def _begun(problem: Problem, start: str, backend: str, tally: Counter[str]) -> Problem:
@@ -132,19 +138,16 @@ def _loop(name: str) -> Loop:
     return _LOOPS.get(name, sparse.loop)
 
 
+@shows_settings(LoopArguments)
 def states(
     operator: Operator,
     features: Tensor,
+    settings: Settings | None = None,
     *,
-    num_steps: int,
-    normalization: NormalizationChoice = "qr",
-    normalize_every: int = 1,
-    start: str = "drawn",
     ptr: Tensor | None = None,
     record: Record | None = None,
-    backend: str = "auto",
-    strict: bool = False,
     tally: Counter[str] | None = None,
+    **arguments: Unpack[LoopArguments],
 ) -> Iterator[Tensor]:
     r"""Yield :math:`a^{(0)} = r, a^{(1)}, \dots, a^{(P)}` one at a time (Eq. 1): one step in memory.
 
@@ -154,14 +157,10 @@ def states(
     Args:
         operator: S.
         features: r, ``[B, n, k]`` or ``[n, k]``; float32 or float64, which is the precision of the states.
-        num_steps: P; 0 yields the features alone.
-        normalization: N, by name or as a callable ``(a [B, n, k], ptr) -> a``.
-        normalize_every: w.
-        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"`` (:func:`rfp.encode`).
+        settings: All arguments in one :class:`~rfp.settings.Settings`; those that make the operators and the features
+            are not read. The others may be given as keywords, with settings or without.
         ptr: ``[num_graphs + 1]`` node offsets when the nodes are those of several graphs.
         record: What to yield instead of a, ``(a, ptr) -> Tensor``; the iteration goes on with a.
-        backend: ``"auto"``, ``"reference"`` or ``"sparse"``.
-        strict: Raise when a column is dependent instead of setting it to zero.
         tally: Receives the events that :class:`Report` counts, as they happen.
 
     Yields:
@@ -175,52 +174,48 @@ def states(
         >>> [a.flatten().tolist() for a in states(swap, torch.tensor([[1.0], [0.0]]), num_steps=2, normalization="l2")]
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
-    problem = _problem(operator, features, ptr, num_steps, normalization, normalize_every)
-    name, reason = choose(problem, backend)
+    settings = Settings.of(settings, arguments)
+    problem = _problem(operator, features, ptr, settings)
+    name, reason = choose(problem, settings.backend)
     tally = Counter() if tally is None else tally
-    problem = _begun(problem, start, name, tally)
+    problem = _begun(problem, settings.start, name, tally)
     for a in _loop(name)(problem, problem.operators[0], tally):
-        if strict:
+        if settings.strict:
             Report(name, reason, tally).check_strict()
         yield a if record is None else record(a, problem.ptr)
 
 
+@shows_settings(LoopArguments)
 def propagate(
     operators: Operator | Sequence[Operator],
     features: Tensor,
+    settings: Settings | None = None,
     *,
-    num_steps: int,
-    normalization: NormalizationChoice = "qr",
-    normalize_every: int = 1,
-    start: str = "drawn",
     ptr: Tensor | None = None,
     record: Record | None = None,
-    backend: str = "auto",
-    strict: bool = False,
-    storage_dtype: torch.dtype | None = None,
     progress: Callable[[int], None] | None = None,
+    **arguments: Unpack[LoopArguments],
 ) -> Trajectory:
     r"""Keep the whole trajectory :math:`t = r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of each operator.
 
     Args are those of :func:`states`, and:
         operators: One S or several; each starts from the same features.
-        storage_dtype: Type of the kept states if it is to differ from the computing one, e.g. ``torch.float16``.
         progress: Called with 1 after each step of each operator.
 
     Returns:
         A :class:`Trajectory`; its storage is ``[n, B, O, P + 1, k]``.
     """
-    problem = _problem(operators, features, ptr, num_steps, normalization, normalize_every)
-    name, reason = choose(problem, backend) if record is None else ("sparse", "a record hook is given")
+    settings = Settings.of(settings, arguments)
+    num_steps = settings.num_steps
+    problem = _problem(operators, features, ptr, settings)
+    name, reason = choose(problem, settings.backend) if record is None else ("sparse", "a record hook is given")
     tally: Counter[str] = DeviceTally()
-    kept_dtype = storage_dtype or features.dtype
-    if not kept_dtype.is_floating_point:
-        raise ArgumentError(f"storage_dtype must be a floating-point type, got {kept_dtype}")
+    kept_dtype = settings.storage_dtype or features.dtype
     b, n, k = problem.features.shape
     shape = (n, b, len(problem.operators), num_steps + 1, k)
     report = Report(name, reason, tally)
     keep = record or _everything
-    problem = _begun(problem, start, name, tally)
+    problem = _begun(problem, settings.start, name, tally)
     if name in _WHOLE:
         run = import_module(_WHOLE[name]).run
         storage = run(problem, kept_dtype, tally, progress)
@@ -240,6 +235,6 @@ def propagate(
                 storage[:, :, o, p] = keep(next(steps), problem.ptr).transpose(0, 1)
                 if progress is not None and p:
                     progress(1)
-    if strict:
+    if settings.strict:
         report.check_strict()
     return Trajectory(storage, report)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import IO
+from typing import IO, Any, Unpack
 
 import numpy as np
 import torch
@@ -22,11 +22,13 @@ from torch import Tensor
 from rfp.backends import choose
 from rfp.backends.problem import Problem
 from rfp.backends.start import begin
-from rfp.encode import encode_with, prepare
+from rfp.conversion import as_graph
+from rfp.encode import encode, prepare
+from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.operators import Operator
 from rfp.propagate import Report, states
-from rfp.settings import Settings
+from rfp.settings import Arguments, Settings, shows_settings
 
 # The trajectory of as many small graphs as fit here is computed at a time.
 _BLOCK_BYTES = 1 << 28
@@ -36,15 +38,22 @@ _STEP_BY_STEP = ("reference", "sparse")
 _NUMPY = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
 
 
+@shows_settings(Arguments)
 def stream(
-    settings: Settings, graph: Graph, file: IO[bytes], *, progress: Callable[[int], None] | None = None
+    graph: Any,
+    file: IO[bytes],
+    settings: Settings | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
+    **arguments: Unpack[Arguments],
 ) -> Report:
     """Write the encoding of a graph as ``.npy``: ``[n, C]``, or ``[n, B, C]`` for several trajectories.
 
     Args:
-        settings: The arguments of :func:`rfp.encode`.
-        graph: The graph or batch.
+        graph: Anything :func:`rfp.encode` takes.
         file: Anything with ``write``.
+        settings: All arguments in one :class:`~rfp.settings.Settings`, or as keywords, or both. No ``cache``: a stored
+            result would be read into memory.
         progress: Called with 1 after each step of each operator.
 
     Returns:
@@ -55,25 +64,26 @@ def stream(
     Example:
         >>> import io, numpy as np, torch
         >>> triangle = Graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
-        >>> report = stream(Settings(num_channels=2, num_steps=4, backend="reference"), triangle, file := io.BytesIO())
+        >>> report = stream(triangle, file := io.BytesIO(), num_channels=2, num_steps=4, backend="reference")
         >>> np.load(io.BytesIO(file.getvalue())).shape
         (3, 10)
     """
+    settings, graph = Settings.of(settings, arguments), as_graph(graph)
+    kept = settings.kept_dtype
+    if kept not in _NUMPY:
+        raise ArgumentError(f"an .npy file holds {', '.join(map(str, _NUMPY))}, got storage_dtype={kept}")
+    if settings.cache is not None:
+        raise ArgumentError("a stream is never whole in memory and is not cached; leave cache out, or use rfp.encode")
     operators, drawn = prepare(settings, graph)
     problem = Problem(
         tuple(operators), drawn, graph.offsets, settings.num_steps, settings.normalization, settings.normalize_every
     )
     name, reason = choose(problem, settings.backend)
-    several = settings.num_trajectories > 1
-    shape = (
-        (graph.num_nodes, settings.num_trajectories, settings.width) if several else (graph.num_nodes, settings.width)
-    )
-    kept = settings.storage_dtype or settings.dtype
     descr = np.lib.format.dtype_to_descr(np.dtype(_NUMPY[kept]))
     by_graphs = name in _WHOLE_GRAPHS
     if not by_graphs and name not in _STEP_BY_STEP:
         name, reason = "sparse", f"streamed step by step, which the backend {name} does not do"
-    header = {"descr": descr, "fortran_order": not by_graphs, "shape": shape}
+    header = {"descr": descr, "fortran_order": not by_graphs, "shape": settings.stored_shape(graph.num_nodes)}
     np.lib.format.write_array_header_1_0(file, header)
     tally: Counter[str] = Counter()
     if by_graphs:
@@ -95,21 +105,16 @@ def _write_steps(
     tally: Counter[str],
     progress: Callable[[int], None] | None,
 ) -> None:
-    kept = settings.storage_dtype or settings.dtype
     steps = states(
         operator,
         start,
-        num_steps=settings.num_steps,
-        normalization=settings.normalization,
-        normalize_every=settings.normalize_every,
+        replace(settings, start="drawn"),
         ptr=graph.offsets,
-        backend=settings.backend,
-        strict=settings.strict,
         tally=tally,
     )
     for p, a in enumerate(steps):
         # [B, n, k] -> [k, B, n]: in Fortran order the nodes run fastest and the channels slowest.
-        _write(file, a.detach().to(kept).permute(2, 0, 1))
+        _write(file, a.detach().to(settings.kept_dtype).permute(2, 0, 1))
         if progress is not None and p:
             progress(1)
 
@@ -122,9 +127,9 @@ def _write_graphs(
     progress: Callable[[int], None] | None,
 ) -> None:
     done, total = 0, settings.num_steps * len(settings.operators)
-    bytes_per_node = settings.num_trajectories * settings.width * settings.dtype.itemsize
+    bytes_per_node = settings.num_trajectories * settings.num_columns * settings.dtype.itemsize
     for block, nodes_done in graph_blocks(graph, max(1, _BLOCK_BYTES // bytes_per_node)):
-        trajectory = encode_with(settings, block)  # features depend on each graph's content, not on its neighbours
+        trajectory = encode(block, settings)  # features depend on each graph's content, not on its neighbours
         tally.update(trajectory.report.events)
         _write(file, trajectory.node_first())
         if progress is not None:

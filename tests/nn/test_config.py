@@ -88,10 +88,11 @@ def test_number_of_trajectories() -> None:
     assert ModelConfig(out_channels=1, in_channels=3, encodings=()).num_trajectories == 1
 
 
-def test_the_old_name_of_a_unit_start_is_read() -> None:
+def test_old_names_of_arguments_are_read() -> None:
     assert read_encoding({"name": "rfp", "unit_start": True}) == RFPEncoding(start="unit")
     assert read_encoding({"name": "rnf", "unit_start": False}) == RFPEncoding(num_steps=0)
-    with pytest.raises(ArgumentError, match="unit_start=True is the old name of start; say start: unit"):
+    assert read_encoding({"name": "rfp", "num_eval_draws": 3}) == RFPEncoding(eval_draws=3)
+    with pytest.raises(ArgumentError, match="unit_start=True is an old name of start, which is given too"):
         read_encoding({"name": "rfp", "unit_start": True, "start": "orthonormal"})
     with pytest.raises(ArgumentError, match="start must be one of"):
         read_encoding({"name": "rfp", "start": "units"})

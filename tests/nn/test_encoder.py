@@ -94,7 +94,7 @@ def test_state_restores_evaluation_and_continues_training() -> None:
 
 
 def test_mean_of_several_evaluation_draws() -> None:
-    layer = RandomFeaturePropagation(4, num_steps=2, num_trajectories=2, num_eval_draws=3, seed=2).eval()
+    layer = RandomFeaturePropagation(4, num_steps=2, num_trajectories=2, eval_draws=3, seed=2).eval()
     many = rfp.encode(data(9), num_channels=4, num_steps=2, num_trajectories=6, seed=2, backend="reference").flat()
     expected = (many[0:2] + many[2:4] + many[4:6]) / 3
     assert torch.allclose(layer(data(9)), expected, atol=1e-5)
@@ -152,11 +152,11 @@ def test_tiny_graphs_without_edges(n: int) -> None:
 
 
 def test_repr_and_errors() -> None:
-    layer = RandomFeaturePropagation(4, num_steps=2, seed=3, num_eval_draws=2)
-    for part in ("num_channels=4", "num_steps=2", "seed=3", "num_eval_draws=2", "operators=('normalized_adjacency',)"):
+    layer = RandomFeaturePropagation(4, num_steps=2, seed=3, eval_draws=2)
+    for part in ("num_channels=4", "num_steps=2", "seed=3", "eval_draws=2", "operators=('normalized_adjacency',)"):
         assert part in repr(layer)
-    with pytest.raises(ArgumentError, match="num_eval_draws must be at least 1, got 0"):
-        RandomFeaturePropagation(4, num_eval_draws=0)
+    with pytest.raises(ArgumentError, match="eval_draws must be an integer of at least 1, got 0"):
+        RandomFeaturePropagation(4, eval_draws=0)
     with pytest.raises(ArgumentError, match="num_nodes is needed"):
         layer(ring(5))
     with pytest.raises(ArgumentError, match="got dict"):
@@ -197,7 +197,7 @@ def small_batch() -> tuple[rfp.Graph, torch.Tensor]:
 
 @pytest.mark.parametrize("start", ["drawn", "unit", "orthonormal"])
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("more", [{}, {"num_trajectories": 3}, {"num_eval_draws": 2}, {"num_steps": 0}])
+@pytest.mark.parametrize("more", [{}, {"num_trajectories": 3}, {"eval_draws": 2}, {"num_steps": 0}])
 def test_drawn_beforehand_and_completed_is_the_encoding(start: str, training: bool, more: dict) -> None:
     encoder = with_learned(start=start, **more).train(training)
     twin = copy.deepcopy(encoder)
@@ -260,7 +260,7 @@ def test_completing_a_padded_batch_asks_nothing_of_the_device() -> None:
 
 
 def test_what_is_drawn_of_predefined_operators_is_all_of_it() -> None:
-    encoder = RandomFeaturePropagation(3, num_steps=2, num_eval_draws=2, start="unit")
+    encoder = RandomFeaturePropagation(3, num_steps=2, eval_draws=2, start="unit")
     for training in (True, False):
         twin = copy.deepcopy(encoder.train(training))
         drawn = encoder.draw(data(9))

@@ -93,8 +93,13 @@ def test_list_batch_and_single_agree_and_the_list_is_one_call(monkeypatch: pytes
     graphs = several()
     alone = [transform(g)[NAME] for g in graphs]
     calls = []
-    original = transform.encode_nodes
-    monkeypatch.setattr(transform, "encode_nodes", lambda g, x: calls.append(g.num_graphs) or original(g, x))
+    original = AddRandomFeaturePropagationPE.encode_nodes
+
+    def counted(self: AddRandomFeaturePropagationPE, graph: rfp.Graph, x: torch.Tensor | None) -> torch.Tensor:
+        calls.append(graph.num_graphs)
+        return original(self, graph, x)
+
+    monkeypatch.setattr(AddRandomFeaturePropagationPE, "encode_nodes", counted)
     together = transform(graphs)
     assert calls == [4]
     for one, many, source in zip(alone, together, graphs, strict=True):

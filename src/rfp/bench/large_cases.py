@@ -21,7 +21,7 @@ from rfp.bench.graphs import (
     power_law,
     random_batch,
 )
-from rfp.encode import encode_with, prepare
+from rfp.encode import encode, prepare
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, from_name
@@ -74,7 +74,7 @@ def _ours_and_plain(graph: Graph) -> Iterator[Contender]:
     result = n * 64 * 17 * 4 + graph.edge_index.nbytes
     moved = moved_bytes(graph.num_edges + n, n, 64, 16)
     fresh = partial(Graph, graph.edge_index, n, check=False)  # nothing cached between repeats
-    yield Contender("rfp", lambda: encode_with(SETTINGS, fresh()), result_bytes=result, moved_bytes=moved)
+    yield Contender("rfp", lambda: encode(fresh(), SETTINGS), result_bytes=result, moved_bytes=moved)
     if graph.device.type == "cuda":
         yield from _on_gpu(graph, moved)
     yield Contender("plain loop (csr @ x, torch.linalg.qr)", lambda: peers.plain_loop(fresh(), HAT, 64, 16), repeats=2)

@@ -14,7 +14,7 @@ from rfp.bench import peers
 from rfp.bench.contender import Contender
 from rfp.bench.gate import gate
 from rfp.bench.graphs import first_graphs, molecule_like, random_batch, zinc
-from rfp.encode import encode_with, prepare
+from rfp.encode import encode, prepare
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator
 from rfp.settings import Settings
@@ -63,7 +63,7 @@ def many_small(device: str, data_root: Path | None) -> Iterator[Contender]:
     result = graph.num_nodes * 16 * 17 * 2 * 4 + graph.edge_index.nbytes
     fresh = partial(Graph, here.edge_index, here.num_nodes, None, here.ptr, check=False)
     moved = moved_bytes(graph)
-    yield Contender("rfp", lambda: encode_with(SETTINGS, fresh()), result_bytes=result, moved_bytes=moved)
+    yield Contender("rfp", lambda: encode(fresh(), SETTINGS), result_bytes=result, moved_bytes=moved)
     if device == "cuda":
         yield from _on_gpu(here, moved)
     yield from _peers(here)
@@ -94,7 +94,7 @@ def one_batch(device: str, data_root: Path | None) -> Iterator[Contender]:
     gate(here, num_channels=16, num_steps=16, operators=BOTH)
     fresh = partial(Graph, here.edge_index, here.num_nodes, None, here.ptr, check=False)
     moved = moved_bytes(here)
-    yield Contender("rfp", lambda: encode_with(SETTINGS, fresh()), repeats=50, moved_bytes=moved)
+    yield Contender("rfp", lambda: encode(fresh(), SETTINGS), repeats=50, moved_bytes=moved)
     if device == "cuda":
         yield from _on_gpu(here, moved)
     padded = partial(peers.padded_batches, here, BOTH, 16, 16)

@@ -13,7 +13,7 @@ import torch
 
 from rfp.cli.progress import Bar
 from rfp.cli.units import human_bytes
-from rfp.encode import encode_with
+from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate
 from rfp.graph import Graph
@@ -104,12 +104,12 @@ def run(job: Job, bar: Bar) -> dict[str, Any]:
     with atomic_files(paths) as files:
         bar.stage("propagating", steps)
         if streamed:
-            report = stream(job.settings, graph, files[-1], progress=bar.advance)
+            report = stream(graph, files[-1], job.settings, progress=bar.advance)
             about["report"] = describe_report(report)
             lap("encode_and_write")
             encoding = Encoding(torch.empty(num_nodes, 0), loaded.node_ids, loaded.graph.ptr, "")  # for its names
         else:
-            trajectory = encode_with(job.settings, graph, progress=bar.advance)
+            trajectory = encode(graph, job.settings, progress=bar.advance)
             about["report"] = describe_report(trajectory.report)
             lap("encode")
             bar.stage(f"writing {job.path}")
@@ -157,9 +157,9 @@ def _to_stdout(
     bar.stage("propagating", steps)
     try:
         if streamed:
-            report = stream(job.settings, graph, out, progress=bar.advance)
+            report = stream(graph, out, job.settings, progress=bar.advance)
         else:
-            trajectory = encode_with(job.settings, graph, progress=bar.advance)
+            trajectory = encode(graph, job.settings, progress=bar.advance)
             report = trajectory.report
             write_npy(out, Encoding(trajectory.node_first().cpu(), loaded.node_ids, None, json.dumps(about)))
         out.flush()

@@ -76,12 +76,11 @@ def file_hash(path: Path) -> str:
 def describe_output(settings: Settings, num_nodes: int, name: str) -> dict[str, Any]:
     """Shape, type and columns of the array."""
     several = settings.num_trajectories > 1
-    shape = [num_nodes, settings.num_trajectories, settings.width] if several else [num_nodes, settings.width]
     return {
         "file": name,
-        "shape": shape,
+        "shape": list(settings.stored_shape(num_nodes)),
         "axes": ["node", "trajectory", "column"] if several else ["node", "column"],
-        "dtype": _plain(settings.storage_dtype or settings.dtype),
+        "dtype": _plain(settings.kept_dtype),
         "layout": layout(settings),
     }
 

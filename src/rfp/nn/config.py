@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
@@ -12,7 +15,7 @@ from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
 from rfp.nn.layers import ACTIVATIONS, NORMS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
-from rfp.settings import Settings
+from rfp.settings import Settings, as_integer
 from rfp.transforms import BASELINES, NodeEncodingTransform
 
 LEARNED = "learned"
@@ -22,42 +25,31 @@ _PRODUCT_SIZES = (("product_channels", 1), ("product_layers", 1))
 
 
 @dataclass(frozen=True)
-class RFPEncoding:
+class RFPEncoding(Settings):
     """:class:`rfp.nn.RandomFeaturePropagation` inside a model: drawn anew at every training step.
 
+    Its arguments are the fields of :class:`rfp.Settings`, where ``"learned"`` among the operators stands for
+    :class:`rfp.nn.LearnedOperator`, and:
+
     Args:
-        num_channels: k.
-        num_steps: P; 0 is RNF.
-        operators: Names of :mod:`rfp.operators`, and ``"learned"`` for :class:`rfp.nn.LearnedOperator`.
-        normalization: N.
-        normalize_every: w.
-        num_trajectories: B.
-        distribution: D.
-        seed: Of the draws.
-        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"``.
-        num_eval_draws: Draws averaged in evaluation.
+        eval_draws: Draws averaged in evaluation.
         learned_heads: H of learned operators.
         learned_head_channels: d of learned operators.
         learned_form: ``"auto"``, ``"dense"`` or ``"implicit"``.
     """
 
-    num_channels: int = 16
-    num_steps: int = 16
-    operators: tuple[str, ...] = ("normalized_adjacency",)
-    normalization: str = "qr"
-    normalize_every: int = 1
-    num_trajectories: int = 1
-    distribution: str = "normal"
-    seed: int = 0
-    start: str = "drawn"
-    num_eval_draws: int = 1
+    eval_draws: int = 1
     learned_heads: int = 4
     learned_head_channels: int = 16
     learned_form: str = "auto"
 
     def __post_init__(self) -> None:
-        shared = {f.name for f in fields(Settings)} & {f.name for f in fields(self)}
-        Settings(**{name: getattr(self, name) for name in shared})  # the same checks, the same messages
+        super().__post_init__()
+        for name in ("eval_draws", "learned_heads", "learned_head_channels"):
+            object.__setattr__(self, name, as_integer(name, getattr(self, name), 1))
+
+    def _other_operators(self) -> tuple[str, ...]:
+        return (LEARNED,)
 
     @property
     def shape(self) -> DrawnShape:
@@ -66,7 +58,14 @@ class RFPEncoding:
 
     def width(self, in_channels: int) -> int:
         """C = O (P + 1) k."""
-        return self.shape.width
+        return self.num_columns
+
+
+# Names in configs of older results, whose files are kept under keys that hold them.
+_OLD_NAMES: dict[str, tuple[str, dict[Any, Any] | None]] = {
+    "num_eval_draws": ("eval_draws", None),
+    "unit_start": ("start", {True: "unit", False: "drawn"}),
+}
 
 
 Encoding = RFPEncoding | NodeEncodingTransform
@@ -89,12 +88,8 @@ def read_encoding(given: Encoding | Mapping[str, Any]) -> Encoding:
     names = ("rfp", *BASELINES)
     if name not in names:
         raise unknown_choice("the name of an encoding", name, names)
-    if "unit_start" in arguments and name in ("rfp", "rnf"):
-        # The name of configs before there was a third way to begin; their results are kept under keys that hold it.
-        unit = arguments.pop("unit_start")
-        if not isinstance(unit, bool) or "start" in arguments:
-            raise ArgumentError(f"unit_start={unit!r} is the old name of start; say start: unit or start: drawn")
-        arguments["start"] = "unit" if unit else "drawn"
+    if name in ("rfp", "rnf"):
+        arguments = _with_new_names(arguments)
     if name == "rnf":
         arguments = {"num_steps": 0, **arguments}
     kind: Any = RFPEncoding if name in ("rfp", "rnf") else BASELINES[name]
@@ -104,6 +99,19 @@ def read_encoding(given: Encoding | Mapping[str, Any]) -> Encoding:
             raise unknown_choice(f"an argument of encoding {name!r}", key, known)
     made: Encoding = kind(**arguments)
     return made
+
+
+def _with_new_names(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an RFP encoding under the names they have today."""
+    renamed: dict[str, Any] = {}
+    for name, value in arguments.items():
+        new, values = _OLD_NAMES.get(name, (name, None))
+        if new in renamed or (new != name and new in arguments):
+            raise ArgumentError(f"{name}={value!r} is an old name of {new}, which is given too; leave one of them out")
+        if values is not None and not (isinstance(value, bool) and value in values):
+            raise ArgumentError(f"{name} must be true or false, got {value!r}; its new name is {new}")
+        renamed[new] = value if values is None else values[value]
+    return renamed
 
 
 @dataclass(frozen=True)
@@ -269,4 +277,12 @@ class ModelConfig:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    return {key: _plain_value(value) for key, value in values.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

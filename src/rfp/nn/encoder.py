@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from rfp.backends.start import begin
-from rfp.encode import draw_features, encode_with, propagate_with
+from rfp.encode import draw_features, encode
 from rfp.errors import ArgumentError
-from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
-from rfp.normalization import NormalizationChoice
 from rfp.operators import Operator, as_operator
-from rfp.settings import Settings
+from rfp.propagate import propagate
+from rfp.settings import Arguments, Settings, as_integer, shows_settings
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
 _TRAINING_STREAM = signed(0x5851F42D4C957F2D)
@@ -47,19 +46,10 @@ class RandomFeaturePropagation(nn.Module):
     uncompiled call inside a ``torch.compile``\ d model (so not with ``fullgraph=True``).
 
     Args:
-        num_channels: k.
-        num_steps: P.
-        operators: Names, matrices, callables (see :mod:`rfp.operators`) or modules ``(x, graph) -> Operator``.
-        normalization: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"`` or a callable.
-        normalize_every: w.
-        num_trajectories: B.
-        distribution: ``"normal"``, ``"rademacher"``, ``"uniform"`` or a callable.
-        seed: Any integer.
-        dtype: Precision of the computation and of the result.
-        backend: See :func:`rfp.encode`.
-        start: How the features begin: ``"drawn"``, ``"unit"`` or ``"orthonormal"`` (:func:`rfp.encode`). Normalised
-            steps have entries of size n^-1/2 beside the drawn features' size 1; the other two have n^-1/2 throughout.
-        num_eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
+        settings: All arguments in one :class:`rfp.Settings`, which says what each means, or k alone. Any of its fields
+            may be given as a keyword. An operator may also be a module ``(x, graph) -> Operator``. A ``cache`` serves
+            the draw of evaluation; training draws are made once.
+        eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
             are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
             leave it at 1 unless the model was built for it, or average predictions instead.
 
@@ -74,48 +64,26 @@ class RandomFeaturePropagation(nn.Module):
         torch.Size([4, 3, 8])
     """
 
+    @shows_settings(Arguments)
     def __init__(
-        self,
-        num_channels: int = 16,
-        *,
-        num_steps: int = 16,
-        operators: Sequence[Any] = ("normalized_adjacency",),
-        normalization: NormalizationChoice = "qr",
-        normalize_every: int = 1,
-        num_trajectories: int = 1,
-        distribution: Distribution = "normal",
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        start: str = "drawn",
-        backend: str = "auto",
-        num_eval_draws: int = 1,
+        self, settings: Settings | int | None = None, *, eval_draws: int = 1, **arguments: Unpack[Arguments]
     ) -> None:
         super().__init__()
-        if num_eval_draws < 1:
-            raise ArgumentError(f"num_eval_draws must be at least 1, got {num_eval_draws}")
-        self.settings = Settings(
-            num_channels=num_channels,
-            num_steps=num_steps,
-            operators=operators,  # type: ignore[arg-type]  # Settings makes it a tuple
-            normalization=normalization,
-            normalize_every=normalize_every,
-            num_trajectories=num_trajectories,
-            distribution=distribution,
-            seed=seed,
-            dtype=dtype,
-            start=start,
-            backend=backend,
-        )
-        self.num_eval_draws = num_eval_draws
+        if isinstance(settings, int):
+            arguments["num_channels"], settings = settings, None
+        self.settings = Settings.of(settings, arguments)
+        self.eval_draws = as_integer("eval_draws", eval_draws, 1)
         self.num_draws = 0
         self.num_replicas: int | None = None  # set by RFPModel.replicate
         # Registered so that their parameters are found; the settings keep the order of all operators.
         self.learned = nn.ModuleList(op for op in self.settings.operators if isinstance(op, nn.Module))
+        if self.learned and self.settings.cache is not None:
+            raise ArgumentError("a learned operator changes with every step of training: leave cache out")
 
     @property
     def out_channels(self) -> int:
         """C = O (P + 1) k."""
-        return self.settings.width
+        return self.settings.num_columns
 
     @property
     def drawn_channels(self) -> int:
@@ -130,11 +98,11 @@ class RandomFeaturePropagation(nn.Module):
         self,
         graph: Any,
         *,
-        num_nodes: int | None = None,
-        ptr: Tensor | None = None,
-        batch: Tensor | None = None,
-        edge_weight: Tensor | None = None,
         x: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        ptr: Tensor | None = None,
+        num_nodes: int | None = None,
     ) -> Tensor:
         """Encode a graph or a batch.
 
@@ -142,16 +110,16 @@ class RandomFeaturePropagation(nn.Module):
             graph: A PyG ``Data`` or ``Batch``, an :class:`rfp.Graph`, or ``edge_index`` ``[2, m]`` with the arguments
                 below. A :class:`rfp.Graph` kept between calls keeps its sorted edges too, which saves most of the
                 set-up.
-            num_nodes: Number of nodes; needed with ``edge_index``.
-            ptr: ``[num_graphs + 1]``.
+            x: Node features ``[n, d]`` for learned operators; a ``Data``'s own ``x`` by default.
+            edge_weight: ``[m]``.
             batch: Graph number of each node, ascending; read only if there is no ``ptr``, at the price of one
                 synchronisation with a GPU.
-            edge_weight: ``[m]``.
-            x: Node features ``[n, d]`` for learned operators; a ``Data``'s own ``x`` by default.
+            ptr: ``[num_graphs + 1]``.
+            num_nodes: Number of nodes; needed with ``edge_index``.
         """
         if x is None and not isinstance(graph, Tensor):
             x = getattr(graph, "x", None)
-        read = read_graph(graph, num_nodes=num_nodes, ptr=ptr, batch=batch, edge_weight=edge_weight)
+        read = read_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
         with torch.autocast(read.device.type, enabled=False):
             return self._encode(read, x)
 
@@ -168,13 +136,13 @@ class RandomFeaturePropagation(nn.Module):
 
         Returns:
             ``[B, n, drawn_channels]``. With learned operators: step 0, and steps 1 to P of every predefined operator;
-            in evaluation for ``num_eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
+            in evaluation for ``eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
         """
         read = read_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             settings = self._next_settings()
             if not self.learned:
-                return self._averaged(encode_with(settings, read).flat())
+                return self._averaged(encode(read, settings).flat())
             known = self._known(settings, read)
             return torch.cat([known.start.transpose(0, 1), *known.steps], dim=-1).transpose(0, 1)
 
@@ -202,7 +170,7 @@ class RandomFeaturePropagation(nn.Module):
     def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
         settings = self._next_settings()
         if not self.learned:
-            return self._averaged(encode_with(settings, graph).flat())
+            return self._averaged(encode(graph, settings).flat())
         return self._averaged(self._completed(self._known(settings, graph), graph, x))
 
     def _next_settings(self) -> Settings:
@@ -211,9 +179,9 @@ class RandomFeaturePropagation(nn.Module):
         More trajectories never change the first ones, so the draws of an average share every product.
         """
         if not self.training:
-            return replace(self.settings, num_trajectories=self.num_eval_draws * self.settings.num_trajectories)
+            return replace(self.settings, num_trajectories=self.eval_draws * self.settings.num_trajectories)
         self.num_draws += 1
-        return replace(self.settings, seed=training_seed(self.settings.seed, self.num_draws - 1))
+        return replace(self.settings, seed=training_seed(self.settings.seed, self.num_draws - 1), cache=None)
 
     def _averaged(self, flat: Tensor) -> Tensor:
         """The mean over the draws of an evaluation, ``[..., draws B, n, C] -> [..., B, n, C]``."""
@@ -234,7 +202,7 @@ class RandomFeaturePropagation(nn.Module):
             return _Known(start, [])
         resolved = [as_operator(operator, graph, settings.dtype) for operator in predefined]
         begun = replace(settings, start="drawn")
-        storage = propagate_with(begun, graph, resolved, start).storage  # [n, B, O, P + 1, k]
+        storage = propagate(resolved, start, begun, ptr=graph.offsets).storage  # [n, B, O, P + 1, k]
         return _Known(start, _steps(storage))
 
     def _as_known(self, drawn: Tensor) -> _Known:
@@ -268,7 +236,7 @@ class RandomFeaturePropagation(nn.Module):
             # zero.
             ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
             graph = Graph(graph.edge_index, num_nodes, graph.edge_weight, ptr, check=False)
-        storage = propagate_with(replace(self.settings, start="drawn"), graph, operators, start).storage
+        storage = propagate(operators, start, replace(self.settings, start="drawn"), ptr=graph.offsets).storage
         return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:
@@ -279,11 +247,8 @@ class RandomFeaturePropagation(nn.Module):
         self.num_draws = int(state["num_draws"])
 
     def extra_repr(self) -> str:
-        shown = replace(
-            self.settings,
-            operators=tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators),
-        )
-        return f"{shown.as_text()}, num_eval_draws={self.num_eval_draws}"
+        operators = tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators)
+        return f"{self.settings.as_text(leave_out=['operators'])}, {operators=}, eval_draws={self.eval_draws}"
 
 
 def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O times [..., n, B, P k]
@@ -299,10 +264,10 @@ def training_seed(seed: int, draw: int) -> int:
 def read_graph(
     graph: Any,
     *,
-    num_nodes: int | None = None,
-    ptr: Tensor | None = None,
-    batch: Tensor | None = None,
     edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    ptr: Tensor | None = None,
+    num_nodes: int | None = None,
 ) -> Graph:
     """A :class:`~rfp.graph.Graph` from what models pass around, unchecked: a check would stall a GPU at every step."""
     if isinstance(graph, Graph):

@@ -25,6 +25,7 @@ from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
 from rfp.nn.replicas import replicate
 from rfp.nn.trajectory_products import TrajectoryProducts
+from rfp.settings import Settings
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
 
 
@@ -120,18 +121,8 @@ class RFPModel(nn.Module):
                 form=encoding.learned_form,
             )
 
-        return RandomFeaturePropagation(
-            encoding.num_channels,
-            num_steps=encoding.num_steps,
-            operators=[operator(name) for name in encoding.operators],
-            normalization=encoding.normalization,
-            normalize_every=encoding.normalize_every,
-            num_trajectories=encoding.num_trajectories,
-            distribution=encoding.distribution,
-            seed=encoding.seed,
-            start=encoding.start,
-            num_eval_draws=encoding.num_eval_draws,
-        )
+        settings = Settings.of(encoding, {"operators": [operator(name) for name in encoding.operators]})
+        return RandomFeaturePropagation(settings, eval_draws=encoding.eval_draws)
 
     def _check_budget(self) -> None:
         limit = self.config.max_parameters
