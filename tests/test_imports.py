@@ -25,11 +25,25 @@ LAYERS = {
     "data": 12,
     **dict.fromkeys(["train", "bench"], 13),
     **dict.fromkeys(["reproduce", "viz"], 14),
-    "cli": 15,
-    "__main__": 16,
+    "explorer": 15,
+    "cli": 16,
+    "__main__": 17,
 }
 # Modules that only an extra brings; `import rfp` must not touch them.
-HEAVY = ("matplotlib", "numba", "triton", "lightning", "networkx", "pandas", "pyarrow", "typer", "rich", "ogb", "dask")
+HEAVY = (
+    "matplotlib",
+    "numba",
+    "triton",
+    "lightning",
+    "networkx",
+    "pandas",
+    "pyarrow",
+    "typer",
+    "rich",
+    "ogb",
+    "dask",
+    "starlette",
+)
 
 
 def imported_parts(path: Path) -> set[str]:

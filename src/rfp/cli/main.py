@@ -28,6 +28,7 @@ from rfp._version import __version__
 VERBS = {
     "encode": "A graph file in, its positional encoding out.",
     "count": "Triangles, 4-cycles and closed walks of a large graph.",
+    "explore": "See a graph and its encoding in a browser.",
     "demo": "Watch random channels turn into eigenvectors.",
     "train": "Train a model and write its result file.",
     "search": "Search the values of a config on validation.",

@@ -15,7 +15,7 @@
 
 from rfp.theory.angles import principal_angles
 from rfp.theory.bounds import epsilon, num_samples, rank, rho
-from rfp.theory.convergence import Convergence, convergence
+from rfp.theory.convergence import Convergence, convergence, measure_states
 from rfp.theory.counting import count_cycles4, count_triangles, count_walks
 from rfp.theory.sampling import SampleEstimate
 from rfp.theory.simple import simplify
@@ -35,6 +35,7 @@ __all__ = [
     "exact_trace",
     "exact_work",
     "graph_counts",
+    "measure_states",
     "node_counts",
     "num_samples",
     "principal_angles",

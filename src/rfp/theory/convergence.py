@@ -141,16 +141,27 @@ def convergence(
         features=features,
     )
     states = t.states[0].transpose(0, 1)  # [P + 1, n, k]
+    if states.size(2) > read.num_nodes:
+        raise ArgumentError(f"num_channels must be at most the number of nodes, {read.num_nodes}, got {states.size(2)}")
+    return measure_states(states, as_operator(operator, read, torch.float64), values, vectors)
+
+
+def measure_states(states: Tensor, S: Operator, values: Tensor, vectors: Tensor) -> Convergence:
+    """:func:`convergence` of states that are there.
+
+    Args:
+        states: ``[P + 1, n, k]`` with k at most n; some of the steps will do.
+        S: The symmetric operator they were propagated by.
+        values: Its eigenvalues by descending magnitude, at least k of them, ``[l]``.
+        vectors: The eigenvectors in that order, ``[n, l]``. Of a tie at k only the part that is given is known.
+    """
     k = states.size(2)
-    if k > read.num_nodes:
-        raise ArgumentError(f"num_channels must be at most the number of nodes, {read.num_nodes}, got {k}")
     tied = int((values.abs() >= (1 - _TIE) * values[k - 1].abs()).sum())
-    S = as_operator(operator, read, torch.float64)
-    bases = [_basis(a) for a in states]
+    bases = [_basis(a.double()) for a in states]
     steps = [_between(before, after) for before, after in pairwise(bases)]
     return Convergence(
         angles=torch.stack([_padded_angles(vectors[:, :tied], Q, k) for Q in bases]),
-        column_angles=torch.stack([_column_angles(a, vectors[:, :k]) for a in states]),
+        column_angles=torch.stack([_column_angles(a.double(), vectors[:, :k]) for a in states]),
         step_angles=torch.tensor(steps, dtype=torch.float64),
         ritz_values=torch.stack([_ritz_values(S, Q, k) for Q in bases]),
         eigenvalues=values,

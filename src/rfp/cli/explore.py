@@ -1,0 +1,86 @@
+"""``rfp explore``: a graph and its encoding in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rfp.cli import encode_options as reading
+from rfp.explorer.graphs import open_file
+from rfp.explorer.server import LOCAL, karate_club, serve
+from rfp.io import ReadOptions
+
+GraphFile = Annotated[
+    str | None,
+    typer.Argument(metavar="[GRAPH]", help="Any file that rfp encode reads; the karate club if none is given."),
+]
+
+
+def _server(*names: str, **settings: object) -> typer.models.OptionInfo:
+    return typer.Option(*names, rich_help_panel="The server", **settings)  # type: ignore[arg-type,no-any-return]
+
+
+def explore(
+    graph: GraphFile = None,
+    port: Annotated[int, _server(min=0, max=65535, help="0 takes a free one.")] = 0,
+    host: Annotated[str, _server(help="The address to listen on; another one than 127.0.0.1 needs --i-know.")] = LOCAL,
+    i_know: Annotated[
+        bool,
+        _server(
+            "--i-know",
+            help="Yes, other machines shall reach this server: whoever has the address with its token, which travels "
+            "unencrypted, sees the graph and can make this machine compute.",
+        ),
+    ] = False,
+    browser: Annotated[bool, _server("--browser/--no-browser", help="Open the page.")] = True,
+    format: reading.Format = None,
+    directed: reading.Directed = None,
+    num_nodes: reading.NumNodes = None,
+    source_column: reading.SourceColumn = None,
+    target_column: reading.TargetColumn = None,
+    weight_column: reading.WeightColumn = None,
+    unweighted: reading.Unweighted = False,
+    header: reading.Header = None,
+    delimiter: reading.Delimiter = None,
+) -> None:
+    """See random features turn into the geometry of a graph, in a browser.
+
+    Serves one page on this machine, at an address with a random token. The page shows the graph coloured by a channel
+    at each step, the scatter of two channels, principal angles, Ritz values, the spectrum and products; every control
+    recomputes, and what is on the screen can be copied as Python or as a command.
+
+    Examples:
+
+        rfp explore
+
+        rfp explore examples/karate.csv --no-browser --port 8765
+    """
+    if host not in (LOCAL, "localhost") and not i_know:
+        raise typer.BadParameter(
+            f"--host {host} lets other machines reach this server, unencrypted: whoever has the address with its token "
+            "sees the graph and can make this machine compute. Say that you want this with --i-know, or leave --host "
+            "out and use an SSH tunnel"
+        )
+    if graph is None:
+        shown = karate_club()
+    else:
+        options = ReadOptions(
+            format=format,
+            directed=directed,
+            num_nodes=num_nodes,
+            source_column=source_column,
+            target_column=target_column,
+            weight_column=weight_column,
+            unweighted=unweighted,
+            header=header,
+            delimiter=delimiter,
+        )
+        shown = open_file(graph, options)
+    serve(
+        shown,
+        host=LOCAL if host == "localhost" else host,
+        port=port,
+        open_browser=browser,
+        say=lambda line: typer.echo(line, err=True),
+    )
