@@ -1,6 +1,7 @@
 """Training together equals training alone, and a run by hand with torch's own optimiser."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,11 @@ from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
-from rfp.train import RunConfig
-from rfp.train.course import Course
-from rfp.train.node_grid import train_nodes
-from rfp.train.replicas import Replica, ReplicaProgram
+from rfp.nn.replicas import dropout_masks
+from rfp.train import RunConfig, node_grid
+from rfp.train.course import Course, scheduled_factor
+from rfp.train.node_grid import NodeTrainer, Searched, train_nodes
+from rfp.train.replicas import Replica, ReplicaProgram, examine
 from rfp.train.search import SearchSettings
 
 CPU = torch.device("cpu")
@@ -34,6 +36,18 @@ def config(*, search: dict[str, Any] | None = None, **changes: Any) -> RunConfig
     training = {"epochs": 6, "lr": 0.01, **changes.pop("training", {})}
     model = {**MODEL, "encodings": [RFP], **changes}
     return RunConfig.from_dict({"data": CLUB, "model": model, "training": training, "search": search or {}})
+
+
+def made(run: RunConfig, task: LoadedTask, replicas: Sequence[Replica], *, seed: int) -> ReplicaProgram:
+    return ReplicaProgram(run, task, [replace(replica, seed=seed) for replica in replicas], device=CPU)
+
+
+def search_nodes(run: RunConfig, task: LoadedTask, *, splits: list[int], **more: Any) -> Searched:
+    return train_nodes(NodeTrainer(run, task, CPU), seeds=more.pop("seeds", [0]), splits=splits, **more)
+
+
+def on_test_part(program: ReplicaProgram, task: LoadedTask) -> list[float]:
+    return examine(program, program.predictions(), task, range(len(program.replicas)))
 
 
 REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.05, 0.0), (0.01, 0.1))]
@@ -56,7 +70,7 @@ def test_a_replica_does_not_depend_on_its_company(club: LoadedTask, changes: dic
     all that company changes, would grow to a whole step wherever a gradient is nothing but rounding.
     """
     together, *alone = (
-        sharpened(ReplicaProgram(config(**changes), club, replicas, seed=5, device=CPU))
+        sharpened(made(config(**changes), club, replicas, seed=5))
         for replicas in (REPLICAS, *([replica] for replica in REPLICAS))
     )
     for epoch in range(4):
@@ -73,7 +87,10 @@ def test_a_replica_does_not_depend_on_its_company(club: LoadedTask, changes: dic
             with torch.no_grad():
                 for r, one in enumerate(ones):
                     one[0].copy_(p[r])
-        validated = [torch.stack(program._validate(None)) for program in (together, *alone)]
+        validated = []
+        for program in (together, *alone):
+            program._fixed_draw = program._evaluation_draws.number(0)
+            validated.append(torch.stack(program._validate()))
         assert torch.allclose(validated[0], torch.cat(validated[1:], dim=1), rtol=1e-5)
 
 
@@ -91,28 +108,66 @@ def steps(together: ReplicaProgram, alone: list[ReplicaProgram], epoch: int) -> 
     """One update of each; the losses ``[R]``, which came of the same masks and draws."""
     losses = []
     for program in (together, *alone):
-        torch.manual_seed(training_seed(5, epoch))
-        losses.append(program._step(epoch))
+        program._training_draws.begin(epoch)
+        program._dropout.begin(epoch)
+        program.optimizer.factor.fill_(scheduled_factor(program.training, epoch))
+        with dropout_masks(program._dropout):
+            losses.append(program._step())
     return losses[0], torch.cat(losses[1:])
 
 
 def test_what_is_chosen_does_not_depend_on_company(club: LoadedTask) -> None:
     """Whole runs, where every gradient is more than rounding: no learned operator, no unused input."""
-    together = ReplicaProgram(config(), club, REPLICAS, seed=5, device=CPU)
+    together = made(config(), club, REPLICAS, seed=5)
     together.fit()
     for r, replica in enumerate(REPLICAS):
-        alone = ReplicaProgram(config(), club, [replica], seed=5, device=CPU)
+        alone = made(config(), club, [replica], seed=5)
         alone.fit()
         assert alone.best_epoch[0] == together.best_epoch[r]
         assert alone.best_val[0] == pytest.approx(together.best_val[r])
-        assert alone.scores("test")[0] == pytest.approx(together.scores("test")[r])
+        assert on_test_part(alone, club)[0] == pytest.approx(on_test_part(together, club)[r])
         for p, q in zip(alone.model.parameters(), together.model.parameters(), strict=True):
             assert torch.allclose(p[0], q[r], atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"input_dropout": 0.3}, {"trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 2}]}, {"encodings": []}],
+    ids=["plain", "dss", "no encoding"],
+)
+def test_a_seed_does_not_depend_on_the_seeds_beside_it(club: LoadedTask, changes: dict[str, Any]) -> None:
+    seeds = (4, 0, 9)
+    replicas = [Replica(split, 0.02, 0.01, seed) for seed in seeds for split in (0, 2)]
+    together = ReplicaProgram(config(**changes, training={"eval_draws": 2}), club, replicas, device=CPU)
+    together.fit()
+    classes = together.predictions()
+    for number, seed in enumerate(seeds):
+        here = slice(2 * number, 2 * number + 2)
+        alone = ReplicaProgram(config(**changes, training={"eval_draws": 2}), club, replicas[here], device=CPU)
+        alone.fit()
+        assert alone.seeds == [seed]
+        assert alone.best_epoch == together.best_epoch[here]
+        assert torch.equal(alone.predictions(), classes[here])
+        for p, q in zip(alone.model.parameters(), together.model.parameters(), strict=True):
+            assert torch.allclose(p, q[here], atol=1e-4)
+    assert not torch.allclose(*(p[:2] for p in list(together.model.parameters())[:1] for p in (p, p[2:])))
+
+
+def test_seeds_come_one_by_one_where_draws_are_made_inside(club: LoadedTask) -> None:
+    with pytest.raises(ArgumentError, match="replicas must come seed by seed, as many of each"):
+        ReplicaProgram(
+            config(), club, [Replica(0, 0.1, 0.0, 1), Replica(0, 0.1, 0.0), Replica(1, 0.1, 0.0, 1)], device=CPU
+        )
+    eigenvectors = config(encodings=[{"name": "eigenvectors", "num_eigenvectors": 3}])
+    with pytest.raises(ArgumentError, match="has one seed in a program"):
+        ReplicaProgram(eigenvectors, club, [Replica(0, 0.1, 0.0, 1), Replica(0, 0.1, 0.0)], device=CPU)
+    found = search_nodes(eigenvectors, club, splits=[0, 1], seeds=[0, 1])
+    assert [(run.seed, run.split) for run in found.runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
 def test_equals_a_plain_loop_with_torch_s_adam(club: LoadedTask) -> None:
     run = config(dropout=0.0, training={"epochs": 4})
-    program = ReplicaProgram(run, club, [Replica(1, 0.02, 0.01)], seed=3, device=CPU)
+    program = made(run, club, [Replica(1, 0.02, 0.01)], seed=3)
     program.fit()
     torch.manual_seed(3)
     model = RFPModel(run.model_config(club, seed=3))
@@ -134,9 +189,7 @@ def test_equals_a_plain_loop_with_torch_s_adam(club: LoadedTask) -> None:
 def test_patience_ends_a_replica_without_ending_the_others(club: LoadedTask) -> None:
     # A learning rate of (almost) zero never improves after the first epoch.
     replicas = [Replica(0, 1e-12, 0.0), Replica(0, 0.02, 0.0)]
-    program = ReplicaProgram(
-        config(dropout=0.0, encodings=[], training={"epochs": 60, "patience": 5}), club, replicas, seed=0, device=CPU
-    )
+    program = made(config(dropout=0.0, encodings=[], training={"epochs": 60, "patience": 5}), club, replicas, seed=0)
     program.fit()
     assert program.epochs_each[0] < 60
     assert program.best_epoch[0] < 10
@@ -145,17 +198,15 @@ def test_patience_ends_a_replica_without_ending_the_others(club: LoadedTask) -> 
 
 def scripted(program: ReplicaProgram, scores: torch.Tensor, losses: torch.Tensor) -> ReplicaProgram:
     """Validation gives what is written down, ``[epochs, R]``; a step writes its epoch into all weights."""
-    epochs = iter(range(len(scores)))
 
-    def step(epoch: int) -> torch.Tensor:
+    def step() -> torch.Tensor:
         with torch.no_grad():
             for p in program.model.parameters():
-                p.fill_(epoch)
+                p.fill_(int(program._now))
         return torch.zeros(len(program.replicas))
 
-    def validate(drawn: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        epoch = next(epochs)
-        return scores[epoch], losses[epoch]
+    def validate() -> tuple[torch.Tensor, torch.Tensor]:
+        return scores[program._now], losses[program._now]
 
     program._step, program._validate = step, validate  # type: ignore[method-assign]
     return program
@@ -172,7 +223,7 @@ def test_best_epoch_and_end_are_those_of_a_run_alone(club: LoadedTask, choose_by
     losses[1:][torch.rand(epochs - 1, count, generator=generator) < 0.1] = torch.nan
     training = {"epochs": epochs, "patience": patience, "choose_by": choose_by}
     settings = config(encodings=[], training=training)
-    program = scripted(ReplicaProgram(settings, club, REPLICAS[:1] * count, seed=0, device=CPU), scores, losses)
+    program = scripted(made(settings, club, REPLICAS[:1] * count, seed=0), scores, losses)
     program.fit()
     for r in range(count):
         course = Course(True)
@@ -191,15 +242,11 @@ def test_a_loss_that_is_not_a_number_never_wins(club: LoadedTask) -> None:
     """A model of NaN answers class 0 everywhere: where that is always right, it must still not be chosen."""
     first = replace(club, y=torch.where(club.masks["train"].any(1) & ~club.masks["val"].any(1), club.y, 0))
     search = {"training.lr": [1e38, 0.01]}
-    found = train_nodes(
-        config(encodings=[], dropout=0.0, search=search, training={"epochs": 3}), first, seed=0, splits=[0], device=CPU
-    )
+    found = search_nodes(config(encodings=[], dropout=0.0, search=search, training={"epochs": 3}), first, splits=[0])
     wild, tame = found.trials
     assert wild.val <= tame.val
     assert found.runs[0].values == {"training.lr": 0.01}
-    program = ReplicaProgram(
-        config(encodings=[], training={"epochs": 4}), club, [Replica(0, 0.01, 0.0)] * 2, seed=0, device=CPU
-    )
+    program = made(config(encodings=[], training={"epochs": 4}), club, [Replica(0, 0.01, 0.0)] * 2, seed=0)
     nan = math.nan
     scripted(
         program,
@@ -231,16 +278,20 @@ def test_values_are_chosen_by_the_mean_over_splits(
         self.best_epoch = self.epochs_each = [1] * len(self.replicas)
 
     monkeypatch.setattr(ReplicaProgram, "fit", fit)
+
     # On the test part the other one is better.
-    monkeypatch.setattr(ReplicaProgram, "scores", lambda self, part: [r.lr != rates[chosen] for r in self.replicas])
-    found = train_nodes(config(search={"training.lr": list(rates)}), club, seed=0, splits=[0, 1, 2], device=CPU)
+    def tested(program: ReplicaProgram, predictions: Any, task: LoadedTask, which: Sequence[int]) -> list[float]:
+        return [float(program.replicas[r].lr != rates[chosen]) for r in which]
+
+    monkeypatch.setattr(node_grid, "examine", tested)
+    found = search_nodes(config(search={"training.lr": list(rates)}), club, splits=[0, 1, 2])
     assert [run.values for run in found.runs] == [{"training.lr": rates[chosen]}] * 3
     assert [trial.val for trial in found.trials] == pytest.approx([sum(first) / 3, sum(second) / 3])
     assert {trial.num_runs for trial in found.trials} == {3}
 
 
 def test_weights_and_draws_follow_the_seed(club: LoadedTask) -> None:
-    programs = [ReplicaProgram(config(), club, REPLICAS[:2], seed=seed, device=CPU) for seed in (0, 1, 1)]
+    programs = [made(config(), club, REPLICAS[:2], seed=seed) for seed in (0, 1, 1)]
     for seed, program in zip((0, 1, 1), programs, strict=True):
         torch.manual_seed(seed)
         fresh = RFPModel(config().model_config(club, seed))
@@ -253,12 +304,12 @@ def test_weights_and_draws_follow_the_seed(club: LoadedTask) -> None:
 
 
 def test_training_draws_change_with_the_epoch_and_validation_keeps_one(club: LoadedTask) -> None:
-    program = ReplicaProgram(config(training={"epochs": 4}), club, REPLICAS[:1], seed=2, device=CPU)
+    program = made(config(training={"epochs": 4}), club, REPLICAS[:1], seed=2)
     drawn: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     forward = program.model.forward
 
     def watched(data: Any, **given: Any) -> torch.Tensor:
-        drawn[program.model.training].append(given["drawn"][0])
+        drawn[program.model.training].append(given["drawn"][0].clone())
         return forward(data, **given)
 
     program.model.forward = watched  # type: ignore[method-assign]
@@ -273,15 +324,15 @@ def test_training_draws_change_with_the_epoch_and_validation_keeps_one(club: Loa
 
 def test_test_labels_do_not_enter_training_or_selection(club: LoadedTask) -> None:
     search = {"training.lr": [0.05, 0.001], "model.num_layers": [1, 2]}
-    found = train_nodes(config(search=search), club, seed=0, splits=[0, 1], device=CPU)
+    found = search_nodes(config(search=search), club, splits=[0, 1])
     wrong = club.y.clone()
     only_test = club.masks["test"].any(1) & ~club.masks["train"].any(1) & ~club.masks["val"].any(1)
     test_of_0 = club.masks["test"][:, 0] & ~(club.masks["train"] | club.masks["val"])[:, 0]
     wrong[test_of_0] = (wrong[test_of_0] + 1) % 4
     assert bool(test_of_0.any())
     assert only_test.sum() <= test_of_0.sum()
-    again = train_nodes(config(search=search), replace(club, y=wrong), seed=0, splits=[0], device=CPU)
-    before = train_nodes(config(search=search), club, seed=0, splits=[0], device=CPU)
+    again = search_nodes(config(search=search), replace(club, y=wrong), splits=[0])
+    before = search_nodes(config(search=search), club, splits=[0])
     assert [t.val for t in again.trials] == [t.val for t in before.trials]
     assert again.runs[0].values == before.runs[0].values
     assert again.runs[0].metrics["test"] != before.runs[0].metrics["test"]
@@ -292,7 +343,7 @@ def test_test_labels_do_not_enter_training_or_selection(club: LoadedTask) -> Non
 
 
 def test_eval_draws_average_predictions(club: LoadedTask) -> None:
-    program = ReplicaProgram(config(training={"eval_draws": 3}), club, REPLICAS[:1], seed=0, device=CPU)
+    program = made(config(training={"eval_draws": 3}), club, REPLICAS[:1], seed=0)
     program.fit()
     model = program.model.eval()
     usual = model.drawn[0].settings.seed
@@ -303,56 +354,54 @@ def test_eval_draws_average_predictions(club: LoadedTask) -> None:
     rows = club.rows("test", 0)
     expected = (mean[rows].argmax(-1) == club.y[rows]).double().mean().item()
     model.drawn[0].settings = replace(model.drawn[0].settings, seed=usual)
-    assert program.scores("test")[0] == pytest.approx(expected)
+    assert on_test_part(program, club)[0] == pytest.approx(expected)
 
 
 def test_divergence_of_all_is_an_error_and_of_one_is_not(club: LoadedTask) -> None:
     plain = config(encodings=[], dropout=0.0, training={"epochs": 30})
     wild, tame = Replica(0, 1e38, 0.0), Replica(0, 0.01, 0.0)
     with pytest.raises(NumericalError, match=r"NaN or infinite by epoch \d+; lower training.lr"):
-        ReplicaProgram(plain, club, [wild], seed=0, device=CPU).fit()
-    program = ReplicaProgram(plain, club, [wild, tame], seed=0, device=CPU)
+        made(plain, club, [wild], seed=0).fit()
+    program = made(plain, club, [wild, tame], seed=0)
     program.fit()
-    assert math.isfinite(program.scores("test")[1])
+    assert math.isfinite(on_test_part(program, club)[1])
 
 
 def test_what_does_not_fit_is_refused() -> None:
     fake = {"class": "torch_geometric.datasets.FakeDataset", "args": {"num_graphs": 4, "avg_num_nodes": 5}}
     graphs = load({**fake, "random_split": [0.5, 0.25, 0.25]})
     with pytest.raises(ArgumentError, match=r'cannot train .*: it is no node task; use "lightning"'):
-        ReplicaProgram(config(), graphs, REPLICAS, seed=0, device=CPU)
+        made(config(), graphs, REPLICAS, seed=0)
 
 
 def test_a_split_that_does_not_exist(club: LoadedTask) -> None:
     with pytest.raises(ArgumentError, match="split 3 of 'KarateClub' does not exist; expected 0 to 2"):
-        train_nodes(config(), club, seed=0, splits=[3], device=CPU)
+        search_nodes(config(), club, splits=[3])
 
 
 def test_a_large_grid_is_sampled_and_what_cannot_be_built_is_said(club: LoadedTask) -> None:
     search = {"model.hidden_channels": [4, 8, 64], "training.lr": [0.01, 0.1]}
     lines: list[str] = []
     limited = config(search=search, max_parameters=2000, training={"epochs": 1})
-    found = train_nodes(limited, club, seed=0, splits=[0], device=CPU, say=lines.append)
+    found = search_nodes(limited, club, splits=[0], say=lines.append)
     assert len(lines) == 1
     assert "'model.hidden_channels': 64" in lines[0]
     assert "more than max_parameters=2,000" in lines[0]
     assert [t.values["model.hidden_channels"] for t in found.trials] == [4, 4, 8, 8]
-    one = train_nodes(
+    one = search_nodes(
         config(search=search, training={"epochs": 1}),
         club,
-        seed=0,
         splits=[0],
-        device=CPU,
         settings=SearchSettings(trials=1),
     )
     assert len({t.values["model.hidden_channels"] for t in one.trials}) == 1
     with pytest.raises(ArgumentError, match="no combination of the search could be trained"):
-        train_nodes(limited.with_values({"model.max_parameters": 1}), club, seed=0, splits=[0], device=CPU)
+        search_nodes(limited.with_values({"model.max_parameters": 1}), club, splits=[0])
 
 
 def test_what_does_not_fit_in_memory_is_trained_in_parts(club: LoadedTask, monkeypatch: pytest.MonkeyPatch) -> None:
     search = {"training.lr": [0.05, 0.01]}
-    whole = train_nodes(config(search=search), club, seed=0, splits=[0, 1, 2], device=CPU)
+    whole = search_nodes(config(search=search), club, splits=[0, 1, 2])
     fit, sizes = ReplicaProgram.fit, []
 
     def limited(self: ReplicaProgram, *args: Any) -> None:
@@ -362,7 +411,7 @@ def test_what_does_not_fit_in_memory_is_trained_in_parts(club: LoadedTask, monke
         fit(self, *args)
 
     monkeypatch.setattr(ReplicaProgram, "fit", limited)
-    parts = train_nodes(config(search=search), club, seed=0, splits=[0, 1, 2], device=CPU)
+    parts = search_nodes(config(search=search), club, splits=[0, 1, 2])
     assert sizes == [6, 3, 2, 2, 2]
     assert [t.val for t in parts.trials] == pytest.approx([t.val for t in whole.trials])
     assert [r.metrics["test"] for r in parts.runs] == pytest.approx([r.metrics["test"] for r in whole.runs])

@@ -147,6 +147,23 @@ class RandomFeaturePropagation(nn.Module):
             return torch.cat([known.start.transpose(0, 1), *known.steps], dim=-1).transpose(0, 1)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.no_grad()
+    def draw_ahead(self, graph: Any, number: int) -> Tensor:
+        """The next training draws in one propagation, ``[number, B, n, C]``: those that as many calls would return.
+
+        Args:
+            graph: As in :meth:`draw`.
+            number: How many. Memory grows with it; time far less, where a graph is too small to fill the device.
+        """
+        if self.learned:
+            raise ArgumentError("draws of a learned operator change with its parameters; use draw() and complete()")
+        read = read_graph(graph)
+        with torch.autocast(read.device.type, enabled=False):
+            features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
+            flat = encode_with(self.settings, read, features=features).flat()
+        return flat.view(number, -1, *flat.shape[1:])
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def complete(self, drawn: Tensor, graph: Any, *, x: Tensor | None = None) -> Tensor:
         """The encoding ``[B, n, C]`` from what :meth:`draw` returned: learned operators propagate, with gradients.
 

@@ -164,11 +164,13 @@ class RFPModel(nn.Module):
         The prediction for a node task is then ``[R, n, out_channels]``; the encodings are drawn once for all.
         """
         replicate(self, num_replicas, leading=int(self.config.trajectories != "concatenate"))
-        for encoder in self._encoders():
+        for encoder in self.encoders:
             encoder.num_replicas = num_replicas
         return self
 
-    def _encoders(self) -> list[RandomFeaturePropagation]:
+    @property
+    def encoders(self) -> list[RandomFeaturePropagation]:
+        """Those that draw, in the order of the config."""
         return [encoder for encoder in self.drawn if isinstance(encoder, RandomFeaturePropagation)]
 
     def forward(self, data: Any, *, graph: Graph | None = None, drawn: Sequence[Tensor | None] | None = None) -> Tensor:
@@ -211,15 +213,7 @@ class RFPModel(nn.Module):
             encoding, and of those with a learned operator ``[B, n, drawn_channels]``, which :meth:`forward` completes.
         """
         graph = read_graph(data) if graph is None else graph
-        return [encoder.draw(graph) for encoder in self._encoders()]
-
-    @torch.no_grad()
-    def draw_predefined(self, graph: Graph) -> list[Tensor | None]:
-        """A draw of the encodings whose operators are all predefined; ``None`` in the place of the others.
-
-        Those change with their parameters; these may be drawn beforehand and, in evaluation, once and for all.
-        """
-        return [None if encoder.learned else encoder(graph) for encoder in self._encoders()]
+        return [encoder.draw(graph) for encoder in self.encoders]
 
     def _encodings(self, graph: Graph, x: Tensor | None, given: Sequence[Tensor | None] | None) -> list[Tensor]:
         """``[B, n, C]`` each, or ``[R, B, n, C]`` where an operator is learned by each of R replicas."""
@@ -227,7 +221,7 @@ class RFPModel(nn.Module):
         given = [None] * len(self.drawn) if given is None else given
         return [
             encoder(graph, x=x) if one is None else encoder.complete(one, graph, x=x)
-            for encoder, one in zip(self._encoders(), given, strict=True)
+            for encoder, one in zip(self.encoders, given, strict=True)
         ]
 
     def _learned_features(self, graph: Graph, x: Tensor | None) -> Tensor:
@@ -239,14 +233,14 @@ class RFPModel(nn.Module):
 
         Predictions averaged over several draws vary less than those of one.
         """
-        usual = [encoder.settings for encoder in self._encoders()]
+        usual = [encoder.settings for encoder in self.encoders]
         try:
-            for encoder, settings in zip(self._encoders(), usual, strict=True):
+            for encoder, settings in zip(self.encoders, usual, strict=True):
                 seed = settings.seed if number == 0 else training_seed(settings.seed, -1 - number)
                 encoder.settings = replace(settings, seed=seed)
             yield
         finally:
-            for encoder, settings in zip(self._encoders(), usual, strict=True):
+            for encoder, settings in zip(self.encoders, usual, strict=True):
                 encoder.settings = settings
 
     def _node_features(self, data: Any) -> Tensor | None:

@@ -14,6 +14,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, FileError, unknown_choice
 from rfp.nn import ModelConfig, RFPEncoding
 from rfp.nn.backbones import READ_EDGE_FEATURES
+from rfp.train.halving import Halving
 
 OPTIMIZERS = ("adam", "adamw")
 SCHEDULES = ("none", "plateau", "cosine")
@@ -45,6 +46,7 @@ class TrainingConfig:
         choose_by: The best epoch of a run is the one with the best validation ``"score"`` (the loss decides between
             equals), or the lowest validation ``"loss"``, which a small validation part tells more finely.
         gradient_clip: Largest norm of a gradient; 0 for no limit.
+        operator_lr: What the learning rate is multiplied by for the parameters of learned operators (replicas only).
         eval_draws: Predictions of the final evaluation are averaged over this many draws of the random features (those
             made for choosing the epoch are of one draw).
         precision: ``"32-true"``, or mixed as ``"bf16-mixed"`` or ``"16-mixed"`` (Lightning's names).
@@ -65,6 +67,7 @@ class TrainingConfig:
     patience: int | None = None
     choose_by: str = "score"
     gradient_clip: float = 0.0
+    operator_lr: float = 1.0
     eval_draws: int = 1
     precision: str = "32-true"
     engine: str = "auto"
@@ -88,7 +91,7 @@ class TrainingConfig:
         for name in ("epochs", "batch_size", "schedule_patience", "eval_draws"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("weight_decay", "warmup_epochs", "min_lr", "gradient_clip"):
+        for name in ("weight_decay", "warmup_epochs", "min_lr", "gradient_clip", "operator_lr"):
             if not getattr(self, name) >= 0:
                 raise ArgumentError(f"{name} must not be negative, got {getattr(self, name)}")
         if not self.lr > 0:
@@ -107,8 +110,11 @@ class RunConfig:
         data: Which data.
         model: Keys of :class:`rfp.nn.ModelConfig`; those in :data:`FROM_DATA` follow from the data.
         training: How it is trained.
-        search: Values to try, by dotted key: ``{"training.lr": [1e-3, 1e-2], "model.num_layers": [2, 4]}``.
+        search: Values to try, by dotted key: ``{"training.lr": [1e-3, 1e-2], "model.num_layers": [2, 4]}``. A ``*`` in
+            the place of a number means all of a list: ``model.encodings.*.start``.
         name: Of the method, for tables and file names.
+        halving: Search by successive halving (node tasks on one graph), keys of
+            :class:`~rfp.train.halving.Halving`.
 
     Example:
         >>> config = RunConfig.from_dict({"data": "texas", "search": {"model.dropout": [0, 0.5]}})
@@ -118,7 +124,7 @@ class RunConfig:
         Traceback (most recent call last):
         ...
         rfp.errors.ArgumentError: a key of the run's config must be one of 'data', 'model', 'training', 'search', \
-'name', got 'trainig'
+'name', 'halving', got 'trainig'
     """
 
     data: DataConfig
@@ -126,6 +132,7 @@ class RunConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     name: str = ""
+    halving: Halving | None = None
 
     def __post_init__(self) -> None:
         known = [f.name for f in fields(ModelConfig)]
@@ -136,6 +143,13 @@ class RunConfig:
             if not isinstance(values, list | tuple) or not values:
                 raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
             self.with_values({key: values[0]})  # raises if there is no such key
+        if self.halving is not None:
+            self._check_halving(self.halving)
+
+    def _check_halving(self, halving: Halving) -> None:
+        for key in halving.needs:
+            if key not in self.search:
+                raise ArgumentError(f"halving: there are no values to try for {key}; add them to search")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
@@ -157,13 +171,16 @@ class RunConfig:
                 raise unknown_choice("a key of the training config", key, training_keys)
         search = {key: _tried(key, tried) for key, tried in _mapping("search", values.get("search", {})).items()}
         model = dict(_mapping("model", values.get("model", {})))
-        return cls(data, model, TrainingConfig(**training), search, str(values.get("name", "")))
+        halving = None if values.get("halving") is None else Halving.from_dict(_mapping("halving", values["halving"]))
+        return cls(data, model, TrainingConfig(**training), search, str(values.get("name", "")), halving)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that :meth:`from_dict` reads back."""
         plain: dict[str, Any] = {"name": self.name} if self.name else {}
         plain |= {"data": self.data.to_dict(), "model": _plain(self.model), "training": asdict(self.training)}
-        return plain | ({"search": {key: list(tried) for key, tried in self.search.items()}} if self.search else {})
+        if self.search:
+            plain["search"] = {key: list(tried) for key, tried in self.search.items()}
+        return plain if self.halving is None else {**plain, "halving": self.halving.to_dict()}
 
     @property
     def key(self) -> str:
@@ -181,10 +198,12 @@ class RunConfig:
         """The same config with some values replaced, by dotted key (``model.encodings.0.num_steps``)."""
         plain = self.to_dict()
         plain.pop("search", None)
+        plain.pop("halving", None)
         for key, value in values.items():
             _set(plain, key, value)
-        changed = RunConfig.from_dict(plain)
-        return replace(changed, search={k: v for k, v in self.search.items() if k not in values})
+        search = {k: v for k, v in self.search.items() if k not in values}
+        halving = self.halving if self.halving is not None and self.halving.needs <= set(search) else None
+        return replace(RunConfig.from_dict(plain), search=search, halving=halving)
 
     def model_config(self, loaded: LoadedTask, seed: int = 0) -> ModelConfig:
         """The model's config with what the data tells filled in; runs of different seeds draw different features."""
@@ -253,20 +272,25 @@ def _tried(key: str, values: Any) -> tuple[Any, ...]:
 
 
 def _set(plain: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; lists are entered by position."""
+    """Set a dotted key; lists are entered by position, or all over by ``*``."""
     *path, last = key.split(".")
-    place: Any = plain
+    places: list[Any] = [plain]
     for part in path:
-        place = _enter(place, part, key)
-    if isinstance(place, list):
-        _enter(place, last, key)
-        place[int(last)] = value
-    elif isinstance(place, dict):
-        place[last] = value
-        if last == "start":  # which may stand there under its old name
-            place.pop("unit_start", None)
-    else:
-        raise ArgumentError(f"{key}: there is nothing below {'.'.join(path)!r}")
+        places = [_enter(place, one, key) for place in places for one in _positions(place, part)]
+    for place in places:
+        if isinstance(place, list):
+            _enter(place, last, key)
+            place[int(last)] = value
+        elif isinstance(place, dict):
+            place[last] = value
+            if last == "start":  # which may stand there under its old name
+                place.pop("unit_start", None)
+        else:
+            raise ArgumentError(f"{key}: there is nothing below {'.'.join(path)!r}")
+
+
+def _positions(place: Any, part: str) -> list[str]:
+    return [str(i) for i in range(len(place))] if part == "*" and isinstance(place, list) and place else [part]
 
 
 def _enter(place: Any, part: str, key: str) -> Any:

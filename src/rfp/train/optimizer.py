@@ -18,21 +18,32 @@ class ReplicaAdam:
               v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \quad
               p \leftarrow p - \eta_r \hat m / (\sqrt{\hat v} + \epsilon)
 
+    All that changes from step to step is in tensors, so a step may be recorded as a CUDA graph.
+
     Args:
         parameters: Each ``[R, ...]``.
         lr: η, ``[R]``.
         weight_decay: λ, ``[R]``.
         decoupled: As in AdamW: :math:`p \leftarrow (1 - \eta_r \lambda_r) p` instead of the change of g.
+        slower: What η is multiplied by for some of the parameters, where it is not 1.
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: Tensor, weight_decay: Tensor, *, decoupled: bool = False
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: Tensor,
+        weight_decay: Tensor,
+        *,
+        decoupled: bool = False,
+        slower: dict[nn.Parameter, float] | None = None,
     ) -> None:
         self.parameters = list(parameters)
         self.lr, self.weight_decay, self.decoupled = lr, weight_decay, decoupled
+        self.slower = slower or {}
         self.first = [torch.zeros_like(p) for p in self.parameters]
         self.second = [torch.zeros_like(p) for p in self.parameters]
-        self.steps = 0
+        self.factor = torch.ones((), dtype=torch.float64, device=lr.device)
+        self.steps = torch.zeros((), dtype=torch.float64, device=lr.device)
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -40,23 +51,23 @@ class ReplicaAdam:
             p.grad = None
 
     @torch.no_grad()
-    def step(self, factor: float = 1.0) -> None:
-        """One update with the learning rates multiplied by ``factor`` (a schedule's)."""
+    def step(self) -> None:
+        """One update, with the learning rates multiplied by :attr:`factor` (a schedule's)."""
         self.steps += 1
-        corrections = tuple(1 - beta**self.steps for beta in _BETAS)
+        corrections = [1 - beta**self.steps for beta in _BETAS]
+        rate = self.lr * (self.factor / corrections[0])  # of the uncorrected first moment
+        root = corrections[1].sqrt()
         for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
             if p.grad is None:
                 continue
-            lr, decay = _spread(self.lr * factor, p), _spread(self.weight_decay, p)
-            g = p.grad
+            g, slower = p.grad, self.slower.get(p, 1.0)
             if self.decoupled:
-                p.mul_(1 - lr * decay)
+                p.mul_(1 - _spread(self.lr * self.factor * self.weight_decay * slower, p))
             else:
-                g = torch.addcmul(g, p, decay)
+                g = torch.addcmul(g, p, _spread(self.weight_decay, p))
             m.lerp_(g, 1 - _BETAS[0])
             v.mul_(_BETAS[1]).addcmul_(g, g, value=1 - _BETAS[1])
-            scale = v.sqrt().div_(corrections[1] ** 0.5).add_(_EPS)
-            p.addcmul_(m.div(scale), lr, value=-1 / corrections[0])
+            p.addcmul_(m / (v.sqrt() / root).add_(_EPS), _spread(rate, p), value=-slower)
 
 
 def _spread(values: Tensor, like: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Node tasks on one graph: all splits and all (lr, weight decay) pairs train together as one tensor program."""
+"""Node tasks on one graph: all splits, (lr, weight decay) pairs and seeds train together as one tensor program."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from torch.nn.functional import cross_entropy
 from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
-from rfp.nn.encoder import training_seed
+from rfp.nn.replicas import DropoutMasks, dropout_masks, set_weights
 from rfp.precision import matmul_precision
 from rfp.train.config import RunConfig
 from rfp.train.course import scheduled_factor
+from rfp.train.draws import EvaluationDraws, TrainingDraws
 from rfp.train.encodings import fixed_encodings
 from rfp.train.optimizer import ReplicaAdam
+from rfp.train.recorded import Recorded
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.
 _LOOK_EVERY = 20
@@ -29,26 +31,35 @@ _PRECISION = "high"
 
 @dataclass(frozen=True)
 class Replica:
-    """What sets a replica apart from the others of its program."""
+    """What sets a replica apart from the others of its program.
+
+    Args:
+        split: Whose training part it learns from.
+        lr: Learning rate.
+        weight_decay: Of the optimiser.
+        seed: Of its weights, draws and dropout.
+    """
 
     split: int
     lr: float
     weight_decay: float
+    seed: int = 0
 
 
 class ReplicaProgram:
     """R replicas of one model on one graph.
 
-    All of them see the same draws and dropout masks, a function of the seed and the epoch, so the loss and the gradient
-    of each are those it would have alone with that seed, whatever stands beside it, up to rounding: sums may be taken
-    in another order. Adam divides a gradient by its own size, so where one is nothing but rounding (a bias before a
-    normalisation, a learned operator of nearly rank one) whole runs may drift apart, as they do between two machines.
+    Weights, draws and dropout masks are functions of a replica's seed and of the epoch, alike on every device, so the
+    loss and the gradient of each are those it would have alone, whatever stands beside it, up to rounding: sums may be
+    taken in another order. Adam divides a gradient by its own size, so where one is nothing but rounding (a bias before
+    a normalisation, a learned operator of nearly rank one) whole runs may drift apart, as they do between two machines.
+    A program has no test part: see :func:`examine`.
 
     Args:
         config: Of the run; ``training.lr`` and ``training.weight_decay`` are taken from the replicas.
         loaded: A node classification task on one graph.
-        replicas: One for each model to train.
-        seed: Of weights, draws and dropout.
+        replicas: One for each model to train, seed by seed, as many of each; models with a learned operator
+            or with eigenvectors have one seed only.
         device: Where to train.
         encodings: Those that do not change, by the text of their transform: taken from here, or put here.
     """
@@ -59,94 +70,124 @@ class ReplicaProgram:
         loaded: LoadedTask,
         replicas: Sequence[Replica],
         *,
-        seed: int,
         device: torch.device,
         encodings: dict[str, Tensor] | None = None,
     ) -> None:
         if reason := unfit(loaded):
             raise ArgumentError(f'engine="replicas" cannot train {loaded.task.name!r}: {reason}; use "lightning"')
-        self.training, self.replicas, self.seed, self.device = config.training, list(replicas), seed, device
+        self.training, self.replicas, self.device = config.training, list(replicas), device
         self.labels = loaded.y.to(device)
-        self.masks = {part: mask.T.contiguous().to(device) for part, mask in loaded.masks.items()}  # [splits, n]
         self.split = torch.tensor([r.split for r in self.replicas], device=device)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = RFPModel(config.model_config(loaded, seed))
-        self.num_parameters = model.num_parameters
-        self.data = loaded.data().to(device)
+        self._masks = {part: loaded.masks[part].T.contiguous().to(device) for part in ("train", "val")}  # [splits, n]
+        self.seeds = _seeds(self.replicas)
+        models = [_model(config, loaded, seed) for seed in self.seeds]
+        self.num_parameters = models[0].num_parameters
+        self.data = loaded.graphs.data(0).to(device)
         self.graph = loaded.graphs.graph.to(device)
-        for name, value in fixed_encodings(model, self.graph, self.data.x, encodings).items():
+        for name, value in fixed_encodings(models[0], self.graph, self.data.x, encodings).items():
             self.data[name] = value
-        self.model = model.replicate(len(self.replicas)).to(device)
-        lr = torch.tensor([r.lr for r in self.replicas], device=device)
-        decay = torch.tensor([r.weight_decay for r in self.replicas], device=device)
-        self.optimizer = ReplicaAdam(self.model.parameters(), lr, decay, decoupled=self.training.optimizer == "adamw")
+        self.model = _model(config, loaded, self.seeds[0]).replicate(len(self.replicas))
+        set_weights(self.model, models)
+        self.model.to(device)
+        alone = one_seed_a_program(self.model)
+        if alone and len(models) > 1:
+            raise ArgumentError("a model with a learned operator or eigenvectors has one seed in a program")
+        sources = [self.model] if alone else [model.to(device) for model in models]
+        self._training_draws = TrainingDraws(sources, self.graph, self.training.epochs)
+        self._evaluation_draws = EvaluationDraws(sources, self.graph)
+        self._dropout = DropoutMasks(self.seeds, self.training.epochs, device)
+        self._recordable = not alone
+        self.optimizer = self._adam()
         self.epochs_run = 0
         self.seconds = 0.0
 
+    def _adam(self) -> ReplicaAdam:
+        lr = torch.tensor([r.lr for r in self.replicas], device=self.device)
+        decay = torch.tensor([r.weight_decay for r in self.replicas], device=self.device)
+        slower = {}
+        if self.training.operator_lr != 1.0:
+            slower = dict.fromkeys(self.model.drawn.parameters(), self.training.operator_lr)
+        decoupled = self.training.optimizer == "adamw"
+        return ReplicaAdam(self.model.parameters(), lr, decay, decoupled=decoupled, slower=slower)
+
     def fit(self, tick: Callable[[int], None] = lambda epoch: None) -> None:
-        """Train all replicas; keep the weights of each one's best epoch."""
+        """Train all replicas; keep the weights of each one's best epoch.
+
+        Args:
+            tick: Told the number of each epoch that is done; what it raises ends the training.
+        """
         started = time.perf_counter()
-        epochs, patience = self.training.epochs, self.training.patience or self.training.epochs
-        kept = [p.detach().clone() for p in self.model.parameters()]
-        shape = (len(self.replicas),)
-        best = torch.full(shape, -math.inf, device=self.device)
-        best_loss = torch.full(shape, math.inf, device=self.device)
-        best_epoch = torch.zeros(shape, dtype=torch.long, device=self.device)
-        finite = torch.ones(shape, dtype=torch.bool, device=self.device)
-        ended = torch.full(shape, epochs, device=self.device)
-        with matmul_precision(_PRECISION), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            fixed_draw = self._draw(training=False)
+        epochs, shape = self.training.epochs, (len(self.replicas),)
+        self._kept = [p.detach().clone() for p in self.model.parameters()]
+        self._best = torch.full(shape, -math.inf, dtype=torch.float64, device=self.device)
+        self._best_loss = torch.full(shape, math.inf, device=self.device)
+        self._best_epoch = torch.zeros(shape, dtype=torch.long, device=self.device)
+        self._finite = torch.ones(shape, dtype=torch.bool, device=self.device)
+        self._ended = torch.full(shape, epochs, device=self.device)
+        self._now = torch.zeros((), dtype=torch.long, device=self.device)
+        with matmul_precision(_PRECISION), dropout_masks(self._dropout):
+            self._fixed_draw = self._evaluation_draws.number(0)
+            run_epoch = Recorded(self._epoch, self.device, allowed=self._recordable)
             for epoch in range(epochs):
-                torch.manual_seed(training_seed(self.seed, epoch))
-                finite &= self._step(epoch).isfinite()
-                score, loss = self._validate(fixed_draw)
-                active = (epoch - best_epoch <= patience) & (ended == epochs)
-                ended = torch.where((ended == epochs) & ~active, epoch, ended)
-                # The accuracy of NaN is a number: the loss must be one too.
-                better = active & loss.isfinite() & self._is_better(score, loss, best, best_loss)
-                best, best_loss = torch.where(better, score, best), torch.where(better, loss, best_loss)
-                best_epoch = torch.where(better, epoch, best_epoch)
-                for old, p in zip(kept, self.model.parameters(), strict=True):
-                    old.copy_(torch.where(better.view(-1, *[1] * (p.dim() - 1)), p.detach(), old))
+                self._training_draws.begin(epoch)
+                self._dropout.begin(epoch)
+                self._now.fill_(epoch)
+                self.optimizer.factor.fill_(scheduled_factor(self.training, epoch))
+                run_epoch()
                 self.epochs_run = epoch + 1
                 tick(epoch)
                 if (epoch + 1) % _LOOK_EVERY == 0 or epoch + 1 == epochs:
-                    self._check(finite, epoch)
-                    if bool((ended < epochs).all()):
+                    self._check(epoch)
+                    if bool((self._ended < epochs).all()):
                         break
             with torch.no_grad():
-                for old, p in zip(kept, self.model.parameters(), strict=True):
+                for old, p in zip(self._kept, self.model.parameters(), strict=True):
                     p.copy_(old)
-        self.best_val, self.best_epoch = best.tolist(), best_epoch.tolist()
-        self.epochs_each = [min(e, self.epochs_run) for e in ended.tolist()]
+        self.best_val, self.best_epoch = self._best.tolist(), self._best_epoch.tolist()
+        self.epochs_each = [min(e, self.epochs_run) for e in self._ended.tolist()]
         self.seconds = time.perf_counter() - started
 
-    def _is_better(self, score: Tensor, loss: Tensor, best: Tensor, best_loss: Tensor) -> Tensor:
-        if self.training.choose_by == "loss":
-            return loss < best_loss
-        return (score > best) | ((score == best) & (loss < best_loss))
+    def _epoch(self) -> None:
+        """One update and one look at the validation part; reads and writes tensors alone, so it can be recorded."""
+        epochs, patience = self.training.epochs, self.training.patience or self.training.epochs
+        self._finite.logical_and_(self._step().isfinite())
+        score, loss = self._validate()
+        with torch.no_grad():
+            running = self._ended == epochs
+            active = (self._now - self._best_epoch <= patience) & running
+            self._ended.copy_(torch.where(running & ~active, self._now, self._ended))
+            # The accuracy of NaN is a number: the loss must be one too.
+            better = active & loss.isfinite() & self._is_better(score, loss)
+            self._best.copy_(torch.where(better, score, self._best))
+            self._best_loss.copy_(torch.where(better, loss, self._best_loss))
+            self._best_epoch.copy_(torch.where(better, self._now, self._best_epoch))
+            for old, p in zip(self._kept, self.model.parameters(), strict=True):
+                old.copy_(torch.where(better.view(-1, *[1] * (p.dim() - 1)), p.detach(), old))
 
-    def _check(self, finite: Tensor, epoch: int) -> None:
+    def _is_better(self, score: Tensor, loss: Tensor) -> Tensor:
+        if self.training.choose_by == "loss":
+            return loss < self._best_loss
+        return (score > self._best) | ((score == self._best) & (loss < self._best_loss))
+
+    def _check(self, epoch: int) -> None:
         # A replica with a hopeless learning rate may diverge without harm to the others; if none is left, say so.
-        if not bool(finite.any()):
+        if not bool(self._finite.any()):
             raise NumericalError(
                 f"the loss of every replica is NaN or infinite by epoch {epoch}; lower training.lr "
                 f"(tried {sorted({r.lr for r in self.replicas})})"
             )
 
-    def _step(self, epoch: int) -> Tensor:
+    def _step(self) -> Tensor:
         """One update of all replicas; returns the loss of each, ``[R]``."""
         self.model.train()
-        drawn = self._draw(training=True)
-        logits = self.model(self.data, graph=self.graph, drawn=drawn)
+        logits = self.model(self.data, graph=self.graph, drawn=self._training_draws.current)
         loss = self._loss(logits, "train")
         self.optimizer.zero_grad()
         # The replicas share no parameter: the gradient of the sum is the gradient of each.
         loss.sum().backward()  # type: ignore[no-untyped-call]
         if self.training.gradient_clip:
             self._clip()
-        self.optimizer.step(scheduled_factor(self.training, epoch))
+        self.optimizer.step()
         return loss.detach()
 
     def _clip(self) -> None:
@@ -161,35 +202,47 @@ class ReplicaProgram:
         """Cross entropy of each replica over its own split's part, ``[R]``."""
         num_replicas, n, classes = logits.shape
         each = cross_entropy(logits.reshape(-1, classes), self.labels.repeat(num_replicas), reduction="none")
-        mask = self.masks[part][self.split].to(logits.dtype)
+        mask = self._masks[part][self.split].to(logits.dtype)
         return (each.view(num_replicas, n) * mask).sum(1) / mask.sum(1)
 
     @torch.no_grad()
-    def _validate(self, drawn: list[Tensor | None]) -> tuple[Tensor, Tensor]:
+    def _validate(self) -> tuple[Tensor, Tensor]:
         self.model.eval()
-        logits = self.model(self.data, graph=self.graph, drawn=drawn)
-        return self._accuracy(logits, "val"), self._loss(logits, "val")
-
-    def _accuracy(self, scores: Tensor, part: str) -> Tensor:
-        mask = self.masks[part][self.split]
-        right = (scores.argmax(-1) == self.labels) & mask
-        return right.sum(1).double() / mask.sum(1)
+        logits = self.model(self.data, graph=self.graph, drawn=self._fixed_draw)
+        return _accuracy(logits.argmax(-1), self.labels, self._masks["val"][self.split]), self._loss(logits, "val")
 
     @torch.no_grad()
-    def scores(self, part: str) -> list[float]:
-        """Accuracy of every replica's best weights on a part, from predictions averaged over ``eval_draws`` draws."""
+    def predictions(self) -> Tensor:
+        """The class of every node by every replica's best weights, ``[R, n]``, over ``eval_draws`` draws."""
         self.model.eval()
+        total = torch.zeros((), device=self.device)
         with matmul_precision(_PRECISION):
-            total = torch.zeros((), device=self.device)
             for number in range(self.training.eval_draws):
-                with self.model.evaluation_draw(number):
-                    total = total + self.model(self.data, graph=self.graph).softmax(-1)
-        return self._accuracy(total, part).tolist()
+                drawn = self._evaluation_draws.number(number)
+                total = total + self.model(self.data, graph=self.graph, drawn=drawn).softmax(-1)
+        return total.argmax(-1)
 
-    def _draw(self, training: bool) -> list[Tensor | None]:
-        """The encodings without a learned operator: they need no gradient, and in evaluation they stay the same."""
-        self.model.train(training)
-        return self.model.draw_predefined(self.graph)
+    def validation_scores(self, predictions: Tensor) -> list[float]:
+        """Accuracy of every replica on its validation part, of :meth:`predictions`."""
+        return _accuracy(predictions, self.labels, self._masks["val"][self.split]).tolist()
+
+
+def examine(program: ReplicaProgram, predictions: Tensor, loaded: LoadedTask, chosen: Sequence[int]) -> list[float]:
+    """The test accuracy of chosen replicas: the only place in node tasks that reads the test part.
+
+    Args:
+        program: That has been trained.
+        predictions: Of the program.
+        loaded: Its data.
+        chosen: Numbers of the replicas, whose choice was made on validation scores.
+    """
+    mask = loaded.masks["test"].T.to(program.device)[program.split[list(chosen)]]
+    return _accuracy(predictions[list(chosen)], program.labels, mask).tolist()
+
+
+def one_seed_a_program(model: RFPModel) -> bool:
+    """Whether replicas of several seeds cannot stand in one program: their trajectories, or signs, are drawn inside."""
+    return model.flips_signs or any(encoder.learned for encoder in model.encoders)
 
 
 def unfit(loaded: LoadedTask) -> str:
@@ -199,3 +252,21 @@ def unfit(loaded: LoadedTask) -> str:
     if loaded.task.kind != "classification":
         return "it is no classification"
     return "" if loaded.graphs.num_graphs == 1 else "it has several graphs"
+
+
+def _accuracy(predicted: Tensor, labels: Tensor, mask: Tensor) -> Tensor:  # [R, n], [n], [R, n] -> [R]
+    return ((predicted == labels) & mask).sum(1).double() / mask.sum(1)
+
+
+def _seeds(replicas: Sequence[Replica]) -> list[int]:
+    seeds = list(dict.fromkeys(replica.seed for replica in replicas))
+    members = len(replicas) // len(seeds)
+    if [replica.seed for replica in replicas] != [seed for seed in seeds for _ in range(members)]:
+        raise ArgumentError("replicas must come seed by seed, as many of each")
+    return seeds
+
+
+def _model(config: RunConfig, loaded: LoadedTask, seed: int) -> RFPModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return RFPModel(config.model_config(loaded, seed))

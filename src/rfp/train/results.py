@@ -47,11 +47,38 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of a search: its validation score. The test score of a point that was not chosen is never computed."""
+    """One point of a search: its validation score. It has no place for a test score, and none is ever computed.
+
+    Args:
+        values: By dotted key; with ``pairs``, those of the best pair.
+        val: Validation score; NaN if the point could not be tried.
+        num_runs: Splits and seeds it is the mean of.
+        stage: Of a halving.
+        epochs: How long it was trained, where that is less than the config says.
+        pairs: (lr, weight decay, validation score) of all that were trained together, best first.
+        seconds: Wall time.
+        refused: Why it could not be tried.
+    """
 
     values: Mapping[str, Any]
     val: float
     num_runs: int = 1
+    stage: str = ""
+    epochs: int = 0
+    pairs: tuple[tuple[float, float, float], ...] = ()
+    seconds: float = 0.0
+    refused: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; what is at its default is left out, but for the number of runs."""
+        always = ("values", "val", "num_runs")
+        plain = asdict(self)
+        return {f.name: plain[f.name] for f in fields(self) if f.name in always or plain[f.name] != f.default}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Trial:
+        """Read back what :meth:`to_dict` wrote."""
+        return cls(**{**values, "pairs": tuple((lr, wd, val) for lr, wd, val in values.get("pairs", ()))})
 
 
 @dataclass(frozen=True)
@@ -67,6 +94,8 @@ class Result:
         trials: Of the search.
         environment: Device and versions of the latest run.
         notes: What must be said beside these numbers.
+        alternatives: Runs of the best by validation among a part of the points, such as ``"model.embed=linear"``, where
+            the choice fell on another.
     """
 
     config: RunConfig
@@ -77,6 +106,7 @@ class Result:
     trials: tuple[Trial, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    alternatives: Mapping[str, tuple[RunRecord, ...]] = field(default_factory=dict)
 
     def scores(self, part: str = "test") -> list[float]:
         """One score for each run."""
@@ -107,9 +137,8 @@ class Result:
         """Write below ``folder``, whole or not at all."""
         path = folder / self.file_name()
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=True) + "\n"
         with atomic_files([path]) as (file,):
-            file.write(text.encode())
+            file.write(_text(self.to_dict()).encode())
         return path
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,18 +146,37 @@ class Result:
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         plain["config"] = self.config.to_dict()
         plain["runs"] = [asdict(run) for run in self.runs]
-        plain["trials"] = [asdict(trial) for trial in self.trials]
+        plain["trials"] = [trial.to_dict() for trial in self.trials]
+        plain["alternatives"] = {name: [asdict(run) for run in runs] for name, runs in self.alternatives.items()}
+        if not self.alternatives:
+            del plain["alternatives"]
         return {"format": FORMAT, "key": self.config.key, **plain}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
         """Read back what :meth:`to_dict` wrote."""
-        plain = {f.name: values[f.name] for f in fields(cls)}
+        plain = {f.name: values[f.name] for f in fields(cls) if f.name != "alternatives"}
         plain["config"] = RunConfig.from_dict(plain["config"])
         plain["runs"] = tuple(RunRecord(**run) for run in plain["runs"])
-        plain["trials"] = tuple(Trial(**trial) for trial in plain["trials"])
+        plain["trials"] = tuple(Trial.from_dict(trial) for trial in plain["trials"])
         plain["notes"] = tuple(plain["notes"])
+        others = values.get("alternatives", {}).items()
+        plain["alternatives"] = {name: tuple(RunRecord(**run) for run in runs) for name, runs in others}
         return cls(**plain)
+
+
+def _text(plain: Mapping[str, Any]) -> str:
+    """JSON to be read and compared by people: a line for each run and each point of a search."""
+    rows = {"runs", "trials"}
+    parts = []
+    for name, value in plain.items():
+        if name in rows and value:
+            lines = ",\n".join("  " + json.dumps(row) for row in value)
+            parts.append(f" {json.dumps(name)}: [\n{lines}\n ]")
+        else:
+            body = json.dumps(value, indent=1).replace("\n", "\n ")
+            parts.append(f" {json.dumps(name)}: {body}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def read_result(path: Path) -> Result:

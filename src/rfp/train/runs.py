@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from rfp.environment import environment
 from rfp.errors import ArgumentError
 from rfp.train.config import RunConfig
 from rfp.train.lightning_run import fit
-from rfp.train.node_grid import train_nodes
+from rfp.train.node_grid import NodeTrainer, train_nodes
+from rfp.train.node_halving import halve
 from rfp.train.replicas import unfit
 from rfp.train.results import Result, RunRecord, Trial, read_result
 from rfp.train.search import SearchSettings, search
@@ -23,6 +25,10 @@ from rfp.train.search import SearchSettings, search
 # Graphs with more nodes train one run at a time unless replicas are asked for (PubMed, the largest of the ten-split
 # sets, has 19,717).
 REPLICAS_MAX_NODES = 50_000
+
+
+class OutOfTime(Exception):  # noqa: N818 - not an error: what was done so far is kept, and goes on next time
+    """The time that was given is used up (:attr:`Place.deadline`)."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Place:
         say: Gets a line for each thing worth knowing.
         progress: Whether long training draws a progress bar on stderr.
         tick: Told ``(what, done, in all)`` while many models train at once.
+        deadline: After this time (of ``time.time()``) nothing is begun and replicas stop: :class:`OutOfTime`.
     """
 
     data_root: Path | None = None
@@ -50,6 +57,12 @@ class Place:
     say: Callable[[str], None] = lambda line: None
     progress: bool = False
     tick: Callable[[str, int, int], None] = lambda what, done, total: None
+    deadline: float | None = None
+
+    def check_time(self) -> None:
+        """Raise if the time is used up."""
+        if self.deadline is not None and time.time() > self.deadline:
+            raise OutOfTime("the time that was given is used up")
 
     def torch_device(self) -> torch.device:
         """The device asked for, or the best there is."""
@@ -107,30 +120,63 @@ def run(
     path = None if place.results is None else place.results / result.file_name()
     if path is not None and path.exists() and resume:
         result = read_result(path)
-    together = _engine(config, loaded) == "replicas"
+    missing = [(seed, split) for seed in seeds for split in wanted if not result.has(seed, split)]
+    if missing and _engine(config, loaded) == "replicas":
+        return _together(result, loaded, list(seeds), wanted, missing, device, place, search_settings)
+    if missing and config.halving is not None:
+        raise ArgumentError(f"halving searches node tasks on one graph, which {task.name!r} is not; leave it out")
+    for seed, split in missing:
+        place.check_time()
+        chosen, trials = _chosen(config, loaded, result, split, device, place, search_settings)
+        record = _fit(config.with_values(chosen), loaded, seed, split, device, place, resume)
+        result = _store(result, [replace(record, values=chosen)], trials, facts, place)
+    return result
+
+
+def _together(
+    result: Result,
+    loaded: LoadedTask,
+    seeds: list[int],
+    splits: list[int],
+    missing: Sequence[tuple[int, int]],
+    device: torch.device,
+    place: Place,
+    settings: SearchSettings | None,
+) -> Result:
+    """The result with its missing runs, all of them trained as replicas."""
+    config, facts = result.config, environment(device.type)
+
+    def tick(what: str, done: int, total: int) -> None:
+        place.check_time()
+        place.tick(what, done, total)
+
+    def save(trials: Sequence[Trial]) -> None:
+        _store(result, [], trials, facts, place)
+
+    place.check_time()
+    trainer = NodeTrainer(config, loaded, device, tick)
+    if config.search and result.runs:
+        # The choice was made: further seeds and splits are trained with it.
+        chosen = dict(result.runs[0].values)
+        trainer = NodeTrainer(config.with_values(chosen), loaded, device, tick)
+        for seed in sorted({seed for seed, _ in missing}):
+            these = [split for one, split in missing if one == seed]
+            runs = train_nodes(trainer, seeds=[seed], splits=these).runs
+            result = _store(result, [replace(run, values=chosen) for run in runs], None, facts, place)
+        return result
+    if config.halving is not None:
+        halved = halve(
+            trainer, config.halving, seeds=seeds, splits=splits, trials=result.trials, save=save, say=place.say
+        )
+        return _store(replace(result, alternatives=halved.alternatives), halved.runs, halved.trials, facts, place)
+    if config.search:
+        # The grid is judged over all splits asked for.
+        found = train_nodes(trainer, seeds=seeds, splits=splits, settings=settings, say=place.say)
+        return _store(result, found.runs, found.trials or None, facts, place)
     for seed in seeds:
-        missing = [split for split in wanted if not result.has(seed, split)]
-        if not missing:
-            continue
-        if together:
-            # The grid is judged over all splits asked for, so all of them are trained again.
-            these = wanted if config.search else missing
-            found = train_nodes(
-                config,
-                loaded,
-                seed=seed,
-                splits=these,
-                device=device,
-                settings=search_settings,
-                say=place.say,
-                tick=place.tick,
-            )
-            result = _store(result, found.runs, found.trials or None, facts, place)
-            continue
-        for split in missing:
-            chosen, trials = _chosen(config, loaded, result, missing[0], device, place, search_settings)
-            record = _fit(config.with_values(chosen), loaded, seed, split, device, place, resume)
-            result = _store(result, [replace(record, values=chosen)], trials, facts, place)
+        these = [split for one, split in missing if one == seed]
+        if these:
+            result = _store(result, train_nodes(trainer, seeds=[seed], splits=these).runs, None, facts, place)
     return result
 
 

@@ -1,0 +1,260 @@
+"""Successive halving on validation scores: many combinations in short runs, the best of them longer.
+
+Here is the plan alone: what is tried next is a pure function of what has been tried, so a search that was cut goes on
+where it stopped, from the trials in its result file. Nothing here knows a test score.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from rfp.errors import ArgumentError, unknown_choice
+
+if TYPE_CHECKING:  # which hold a plan
+    from rfp.train.config import RunConfig
+    from rfp.train.results import Trial
+
+# Values that replicas of one program may differ in; every other searched key needs a program of its own.
+IN_PROGRAM = ("training.lr", "training.weight_decay")
+Pair = tuple[float, float]
+"""A learning rate and a weight decay."""
+
+SCREEN, LONGER, FINAL = "screen", "longer", "final"
+
+
+@dataclass(frozen=True)
+class Halving:
+    """How the values of ``config.search`` are searched, in three stages.
+
+    *Screen*: a balanced design over the keys (every value of a key is tried equally often), then, one at a time,
+    neighbours of the best so far: one key changed to another value, for ordered values the next smaller or larger.
+    Every combination is trained with all (lr, weight decay) pairs. *Longer*: the best combinations with their best
+    pairs, on all splits. *Final*: the best of these at full length, on all splits and seeds. The choice is the best
+    mean validation score of the final stage.
+
+    Args:
+        tries: Combinations in the screen.
+        designed: How many of them are of the design.
+        held: Keys that keep their first value in the design and change in the neighbours alone.
+        screen_epochs: Of the first stage.
+        screen_splits: The first stage sees the first few.
+        longer: Combinations in the second stage; 0 leaves it out.
+        longer_pairs: Pairs of each of them.
+        longer_epochs: Of the second stage.
+        finalists: Points (combinations with their pair) in the third.
+        apart: A key whose every value reaches the final stage, so that the best of each value is known.
+        seed: Of the design and the order of neighbours.
+    """
+
+    tries: int = 36
+    designed: int = 24
+    held: tuple[str, ...] = ()
+    screen_epochs: int = 60
+    screen_splits: int = 3
+    longer: int = 6
+    longer_pairs: int = 5
+    longer_epochs: int = 150
+    finalists: int = 4
+    apart: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "held", tuple(self.held))
+        for name in ("tries", "designed", "screen_epochs", "screen_splits", "longer_pairs", "finalists"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(f"halving: {name} must be at least 1, got {getattr(self, name)}")
+
+    @property
+    def needs(self) -> set[str]:
+        """Keys that a search must have."""
+        return {*IN_PROGRAM, *self.held, *([self.apart] if self.apart else [])}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Halving:
+        """From plain values; unknown keys are errors."""
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise unknown_choice("a key of halving", key, known)
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that :meth:`from_dict` reads back."""
+        return {**asdict(self), "held": list(self.held)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One combination to be trained next."""
+
+    stage: str
+    values: Mapping[str, Any]
+    pairs: tuple[Pair, ...]
+    splits: tuple[int, ...]
+    seeds: tuple[int, ...]
+    epochs: int | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Values chosen by validation.
+
+    Args:
+        values: Of every searched key.
+        val: Their mean validation score.
+        among: Empty for the choice itself, ``"KEY=VALUE"`` for the best among the points with that value.
+    """
+
+    values: Mapping[str, Any]
+    val: float
+    among: str = ""
+
+    @property
+    def pair(self) -> Pair:
+        lr, decay = (self.values[key] for key in IN_PROGRAM)
+        return lr, decay
+
+
+def next_step(
+    config: RunConfig, halving: Halving, trials: Sequence[Trial], *, splits: Sequence[int], seeds: Sequence[int]
+) -> Step | None:
+    """What is to be trained after these trials; ``None`` when the choice can be made."""
+    screened = [trial for trial in trials if trial.stage == SCREEN]
+    tried = {point_text(outer_values(trial.values)) for trial in screened}
+    if len(tried) < halving.tries:
+        waiting = (point for point in design(config, halving) if point_text(point) not in tried)
+        point = next(waiting, None) or next(_neighbours(config, halving, screened, tried), None)
+        if point is not None:
+            pairs = tuple((lr, wd) for lr in config.search[IN_PROGRAM[0]] for wd in config.search[IN_PROGRAM[1]])
+            few = tuple(splits[: halving.screen_splits])
+            return Step(SCREEN, point, pairs, few, tuple(seeds[:1]), halving.screen_epochs)
+    best = screened
+    if halving.longer:
+        longer = [trial for trial in trials if trial.stage == LONGER]
+        known = {point_text(outer_values(trial.values)) for trial in longer}
+        for trial in _best(screened, halving.longer, halving.apart):
+            if point_text(outer_values(trial.values)) not in known:
+                pairs = tuple((lr, wd) for lr, wd, _ in trial.pairs[: halving.longer_pairs])
+                return Step(
+                    LONGER, outer_values(trial.values), pairs, tuple(splits), tuple(seeds[:1]), halving.longer_epochs
+                )
+        best = longer
+    known = {point_text(outer_values(trial.values)) for trial in trials if trial.stage == FINAL}
+    for outer, pairs in _finalists(best, halving):
+        if point_text(outer) not in known:
+            return final_step(outer, pairs, splits, seeds)
+    return None
+
+
+def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> list[Chosen]:
+    """The choice by mean validation score of the final stage, then the best of each other value of ``apart``."""
+    points = []
+    for trial in trials:
+        if trial.stage == FINAL and not trial.refused:
+            for lr, wd, val in trial.pairs:
+                found = {**trial.values, **dict(zip(IN_PROGRAM, (lr, wd), strict=True))}
+                points.append(Chosen({key: found[key] for key in config.search}, val))
+    points.sort(key=lambda point: -point.val)
+    chosen = points[:1]
+    for value in config.search.get(halving.apart, ()):
+        same = [point for point in points if point.values[halving.apart] == value]
+        if same and same[0] is not chosen[0]:
+            chosen.append(Chosen(same[0].values, same[0].val, f"{halving.apart}={value}"))
+    return chosen
+
+
+def design(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:
+    """Combinations in which every value of a key comes up equally often, but for one time more or less.
+
+    The order of a key's values depends on the key and its values alone, so methods that share keys share the design.
+    """
+    axes = {key: tried for key, tried in config.search.items() if key not in IN_PROGRAM}
+    free = {key: tried for key, tried in axes.items() if key not in halving.held and len(tried) > 1}
+    base = {key: tried[0] for key, tried in axes.items()}
+    wanted = min(halving.designed, halving.tries, math.prod(len(tried) for tried in free.values()))
+    points: dict[str, dict[str, Any]] = {}
+    for turn in range(50):  # combinations that come up twice are drawn again
+        columns = {}
+        for key, tried in free.items():
+            column = [tried[i % len(tried)] for i in range(wanted)]
+            random.Random(f"{halving.seed} {turn} {key} {tried}").shuffle(column)
+            columns[key] = column
+        for i in range(wanted):
+            point = {**base, **{key: column[i] for key, column in columns.items()}}
+            points.setdefault(point_text(point), point)
+            if len(points) == wanted:
+                return list(points.values())
+    return list(points.values())
+
+
+def _neighbours(
+    config: RunConfig, halving: Halving, screened: Sequence[Trial], tried: set[str]
+) -> Iterator[dict[str, Any]]:
+    """Untried combinations one key away from the best so far, then from the second best, ..."""
+    axes = {key: tried for key, tried in config.search.items() if key not in IN_PROGRAM and len(tried) > 1}
+    keys = list(axes)
+    random.Random(halving.seed).shuffle(keys)
+    for trial in sorted(screened, key=_order):
+        outer = outer_values(trial.values)
+        for key in keys:
+            for value in _beside(axes[key], outer[key]):
+                point = {**outer, key: value}
+                if point_text(point) not in tried:
+                    yield point
+
+
+def _beside(values: Sequence[Any], value: Any) -> list[Any]:
+    """The next smaller and larger of ordered values; all others of values without an order."""
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return [other for other in values if other != value]
+    ordered = sorted(values)
+    at = ordered.index(value)
+    return [ordered[i] for i in (at + 1, at - 1) if 0 <= i < len(ordered)]
+
+
+def _finalists(trials: Sequence[Trial], halving: Halving) -> list[tuple[dict[str, Any], tuple[Pair, ...]]]:
+    """The best points by combination: those of one are trained together."""
+    points = [(val, (lr, wd), trial) for trial in trials if not trial.refused for lr, wd, val in trial.pairs]
+    points.sort(key=lambda point: -point[0])
+    taken = points[: halving.finalists]
+    for value in dict.fromkeys(trial.values.get(halving.apart) for trial in trials):
+        same = [point for point in points if point[2].values.get(halving.apart) == value]
+        if same and not any(point[2].values.get(halving.apart) == value for point in taken):
+            taken.append(same[0])
+    grouped: dict[str, tuple[dict[str, Any], tuple[Pair, ...]]] = {}
+    for _, pair, trial in taken:
+        outer = outer_values(trial.values)
+        grouped[point_text(outer)] = (outer, (*grouped.get(point_text(outer), (outer, ()))[1], pair))
+    return list(grouped.values())
+
+
+def _best(trials: Sequence[Trial], count: int, apart: str) -> list[Trial]:
+    ordered = [trial for trial in sorted(trials, key=_order) if not trial.refused]
+    taken = ordered[:count]
+    for trial in ordered[count:]:
+        if all(trial.values.get(apart) != other.values.get(apart) for other in taken):
+            taken.append(trial)
+    return taken
+
+
+def final_step(outer: Mapping[str, Any], pairs: tuple[Pair, ...], splits: Sequence[int], seeds: Sequence[int]) -> Step:
+    """A combination at full length, on all splits and seeds."""
+    return Step(FINAL, outer, pairs, tuple(splits), tuple(seeds))
+
+
+def _order(trial: Trial) -> float:
+    return math.inf if trial.refused else -trial.val
+
+
+def outer_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that need a program of their own."""
+    return {key: value for key, value in values.items() if key not in IN_PROGRAM}
+
+
+def point_text(values: Mapping[str, Any]) -> str:
+    """The same for equal values, in any order."""
+    return repr(sorted(values.items()))

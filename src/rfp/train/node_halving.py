@@ -1,0 +1,99 @@
+"""Successive halving of node tasks: runs the plan of :mod:`rfp.train.halving`, then tests what was chosen."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rfp.errors import ArgumentError, NumericalError
+from rfp.train.halving import FINAL, IN_PROGRAM, Halving, Step, choices, final_step, next_step, outer_values, point_text
+from rfp.train.node_grid import NodeTrainer, mean_validation
+from rfp.train.replicas import ReplicaProgram
+from rfp.train.results import RunRecord, Trial
+
+
+@dataclass(frozen=True)
+class Halved:
+    """The runs of the chosen values, all trials, and the runs of the best of each other value of ``apart``."""
+
+    runs: list[RunRecord]
+    trials: list[Trial]
+    alternatives: dict[str, tuple[RunRecord, ...]] = field(default_factory=dict)
+
+
+def halve(
+    trainer: NodeTrainer,
+    halving: Halving,
+    *,
+    seeds: Sequence[int],
+    splits: Sequence[int],
+    trials: Sequence[Trial] = (),
+    save: Callable[[Sequence[Trial]], None] = lambda trials: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Halved:
+    """Search, choose by validation, and test the chosen alone.
+
+    Args:
+        trainer: Whose config has a search over lr, weight decay and other keys.
+        halving: How to search.
+        seeds: Of the final stage; the others take the first.
+        splits: All splits of the final stage.
+        trials: What has been tried before.
+        save: Gets all trials after each one that is new.
+        say: Gets a line for each stage, and for each combination that is left out.
+    """
+    config = trainer.config
+    done = list(trials)
+    kept: dict[str, list[ReplicaProgram]] = {}  # trained programs of the points that would be chosen now
+    stage = ""
+    while (step := next_step(config, halving, done, splits=splits, seeds=seeds)) is not None:
+        if step.stage != stage:
+            stage = step.stage
+            say(f"{stage}: {_progress(halving, done)}")
+        what = f"{trainer.loaded.task.name} {config.name} {stage} {sum(t.stage == stage for t in done) + 1}"
+        trial, programs = _tried(trainer, step, what)
+        if trial.refused:
+            say(f"{dict(step.values)} left out: {trial.refused}")
+        done.append(trial)
+        save(done)
+        if stage == FINAL:
+            kept[point_text(outer_values(trial.values))] = programs
+            leading = {point_text(outer_values(point.values)) for point in choices(config, halving, done)}
+            kept = {values: programs for values, programs in kept.items() if values in leading}
+    found = choices(config, halving, done)
+    if not found:
+        reasons = [trial.refused for trial in done if trial.refused]
+        raise ArgumentError(f"no combination of the search could be trained; the last: {reasons[-1]}")
+    records = []
+    for point in found:
+        outer = outer_values(point.values)
+        if point_text(outer) not in kept:  # trained before a cut: the same seed gives the same weights again
+            step = final_step(outer, (point.pair,), splits, seeds)
+            _, kept[point_text(outer)] = _tried(trainer, step, f"{trainer.loaded.task.name} {config.name} chosen")
+        records.append(trainer.records(kept[point_text(outer)], point.pair, point.values))
+    others = {point.among: tuple(runs) for point, runs in zip(found[1:], records[1:], strict=True)}
+    return Halved(records[0], done, others)
+
+
+def _tried(trainer: NodeTrainer, step: Step, what: str) -> tuple[Trial, list[ReplicaProgram]]:
+    start = time.perf_counter()
+    num_runs, epochs = len(step.splits) * len(step.seeds), step.epochs or 0
+    try:
+        programs = trainer.train(
+            step.values, pairs=step.pairs, splits=step.splits, seeds=step.seeds, epochs=step.epochs, what=what
+        )
+        scores = sorted(((*pair, val) for pair, val in mean_validation(programs).items()), key=lambda p: -p[2])
+    except (ArgumentError, NumericalError) as error:
+        pair = dict(zip(IN_PROGRAM, step.pairs[0], strict=True))
+        refused = str(error).splitlines()[0]
+        return Trial({**step.values, **pair}, math.nan, num_runs, step.stage, epochs, refused=refused), []
+    values = {**step.values, **dict(zip(IN_PROGRAM, scores[0][:2], strict=True))}
+    seconds = round(time.perf_counter() - start, 2)
+    return Trial(values, scores[0][2], num_runs, step.stage, epochs, tuple(scores), seconds), programs
+
+
+def _progress(halving: Halving, done: Sequence[Trial]) -> str:
+    best = max((trial.val for trial in done if not trial.refused), default=math.nan)
+    return f"{len(done)} trials so far, the best validation score is {best:.4f}" if done else f"{halving.tries} to try"

@@ -1,0 +1,135 @@
+"""The plan of a halving: balanced, resumable, blind to test scores."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from rfp.errors import ArgumentError
+from rfp.train import RunConfig
+from rfp.train.halving import FINAL, LONGER, SCREEN, Halving, Step, choices, design, next_step
+from rfp.train.results import Trial
+
+SEARCH = {
+    "training.lr": [0.01, 0.1],
+    "training.weight_decay": [0.0, 0.5],
+    "model.backbone": ["mlp", "gcn"],
+    "model.norm": ["none", "layer"],
+    "model.residual": [True, False],
+    "model.hidden_channels": [8, 16, 32],
+}
+HALVING = Halving(tries=8, designed=4, held=("model.hidden_channels",), longer=2, finalists=2, apart="model.norm")
+CONFIG = RunConfig.from_dict(
+    {"data": "texas", "search": SEARCH, "halving": HALVING.to_dict(), "training": {"epochs": 300}}
+)
+
+
+def score(step: Step, pair: tuple[float, float]) -> float:
+    """A made-up validation score: an MLP without norm, 16 wide, and lr 0.1 are best."""
+    v = step.values
+    val = 0.5 + 0.1 * (v["model.backbone"] == "mlp") + 0.05 * (v["model.norm"] == "none") + 0.02 * v["model.residual"]
+    return val + 0.03 * (v["model.hidden_channels"] == 16) + 0.01 * (pair[0] == 0.1) + 0.001 * pair[1]
+
+
+def searched(halving: Halving, trials: list[Trial] | None = None, *, stop: int = 1000) -> list[Trial]:
+    done = list(trials or [])
+    while (
+        len(done) < stop
+        and (step := next_step(CONFIG, halving, done, splits=tuple(range(10)), seeds=(0, 1, 2))) is not None
+    ):
+        scores = sorted(((*pair, score(step, pair)) for pair in step.pairs), key=lambda p: -p[2])
+        values = {**step.values, "training.lr": scores[0][0], "training.weight_decay": scores[0][1]}
+        runs = len(step.splits) * len(step.seeds)
+        done.append(Trial(values, scores[0][2], runs, step.stage, step.epochs or 0, tuple(scores)))
+    return done
+
+
+def test_every_value_comes_up_equally_often() -> None:
+    points = design(CONFIG, HALVING)
+    assert len(points) == 4
+    for key in ("model.backbone", "model.norm", "model.residual"):
+        assert set(Counter(point[key] for point in points).values()) == {2}
+    assert {point["model.hidden_channels"] for point in points} == {8}  # held
+    assert len({str(point) for point in points}) == 4
+    # A method without one of the keys shares the others.
+    fewer = replace(CONFIG, search={k: v for k, v in CONFIG.search.items() if k != "model.norm"}, halving=None)
+    same = design(fewer, replace(HALVING, apart=""))
+    assert [p["model.backbone"] for p in same] == [p["model.backbone"] for p in points]
+    assert len(design(CONFIG, Halving(tries=99, designed=99))) == 24  # no more than there are
+
+
+def test_stages_and_what_they_train() -> None:
+    trials = searched(HALVING)
+    assert Counter(trial.stage for trial in trials) == {SCREEN: 8, LONGER: 3, FINAL: 2}
+    # The two best points are pairs of one combination; the other program is the best with a norm.
+    screen, longer, final = ([t for t in trials if t.stage == stage] for stage in (SCREEN, LONGER, FINAL))
+    assert {(t.num_runs, t.epochs, len(t.pairs)) for t in screen} == {(3, 60, 4)}
+    assert {(t.num_runs, t.epochs, len(t.pairs)) for t in longer} == {(10, 150, 4)}
+    assert {(t.num_runs, t.epochs) for t in final} == {(30, 0)}
+    assert len({str(t.values) for t in screen}) == 8
+    # Neighbours of the best found the width, which the design holds.
+    best = max(screen, key=lambda t: t.val).values
+    assert (best["model.backbone"], best["model.norm"], best["model.hidden_channels"]) == ("mlp", "none", 16)
+    chosen, other = choices(CONFIG, HALVING, trials)
+    assert chosen.values == best
+    assert list(chosen.values) == list(SEARCH)
+    assert other.among == "model.norm=layer"
+    assert other.values["model.norm"] == "layer"
+    assert other.val < chosen.val
+
+
+def test_a_search_that_was_cut_goes_on() -> None:
+    whole = searched(HALVING)
+    for stop in (1, 5, 9, 12):
+        assert searched(HALVING, searched(HALVING, stop=stop)) == whole
+    assert next_step(CONFIG, HALVING, whole, splits=tuple(range(10)), seeds=(0, 1, 2)) is None
+
+
+def test_ordered_values_change_by_one_step() -> None:
+    for trial in searched(replace(HALVING, tries=12))[4:12]:
+        assert trial.stage == SCREEN
+    widths = [trial.values["model.hidden_channels"] for trial in searched(replace(HALVING, tries=12))[:12]]
+    assert widths.index(16) < widths.index(32)  # never from 8 to 32
+
+
+def test_refused_points_are_passed_over() -> None:
+    trials = searched(HALVING, stop=4)
+    trials = [Trial(t.values, math.nan, 3, SCREEN, 60, refused="too large") for t in trials[:3]] + trials[3:]
+    assert all(not t.refused for t in searched(HALVING, trials) if t.stage != SCREEN)
+
+
+def test_without_a_middle_stage() -> None:
+    assert Counter(trial.stage for trial in searched(replace(HALVING, longer=0))) == {SCREEN: 8, FINAL: 2}
+
+
+def test_a_trial_has_no_place_for_a_test_score() -> None:
+    assert not any("test" in f.name or f.name == "metrics" for f in fields(Trial))
+    with pytest.raises(TypeError, match="test"):
+        Trial({}, 0.5, test=0.5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"halving": {"trials": 3}}, "a key of halving must be one of 'tries', .*, got 'trials'"),
+        ({"halving": {"tries": 0}}, "halving: tries must be at least 1, got 0"),
+        ({"halving": {"held": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
+        ({"halving": {}, "search": {"training.lr": [0.1]}}, "no values to try for training.weight_decay"),
+    ],
+)
+def test_what_cannot_be_searched(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        RunConfig.from_dict({"data": "texas", "search": SEARCH, **changes})
+
+
+def test_part_of_a_config() -> None:
+    assert RunConfig.from_dict(CONFIG.to_dict()) == CONFIG
+    assert CONFIG.with_values({"training.epochs": 5}).halving == HALVING
+    assert CONFIG.with_values({"training.lr": 0.1}).halving is None  # nothing is left to halve
+    assert CONFIG.key != replace(CONFIG, halving=replace(HALVING, tries=9)).key
+    plain = RunConfig.from_dict({"data": "texas", "search": SEARCH})
+    assert "halving" not in plain.to_dict()

@@ -1,0 +1,153 @@
+"""A halving on a small graph: chosen by validation, the test part read for the chosen alone, cut and taken up again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rfp.data import LoadedTask, load
+from rfp.errors import ArgumentError
+from rfp.train import Place, RunConfig, read_results, run
+from rfp.train.node_grid import NodeTrainer
+from rfp.train.node_halving import halve
+from rfp.train.results import Trial
+from rfp.train.runs import OutOfTime
+
+CPU = torch.device("cpu")
+CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
+SEARCH = {
+    "training.lr": [0.1, 0.01],
+    "training.weight_decay": [0.0, 0.01],
+    "model.backbone": ["mlp", "gcn"],
+    "model.encodings.*.start": ["drawn", "unit"],
+}
+HALVING = {
+    "tries": 4,
+    "designed": 2,
+    "screen_epochs": 2,
+    "screen_splits": 2,
+    "longer": 2,
+    "longer_epochs": 3,
+    "finalists": 2,
+    "apart": "model.backbone",
+}
+MODEL = {
+    "norm": "none",
+    "hidden_channels": 4,
+    "num_layers": 1,
+    "encodings": [{"name": "rfp", "num_channels": 2, "num_steps": 2}, {"name": "rnf", "num_channels": 2}],
+}
+CONFIG = RunConfig.from_dict(
+    {"name": "h", "data": CLUB, "model": MODEL, "training": {"epochs": 4}, "search": SEARCH, "halving": HALVING}
+)
+
+
+@pytest.fixture(scope="module")
+def club() -> LoadedTask:
+    return load(CLUB)
+
+
+class Guarded(Mapping[str, torch.Tensor]):
+    """Masks of which the test part may not be read yet."""
+
+    def __init__(self, masks: Mapping[str, torch.Tensor]) -> None:
+        self.masks, self.reads, self.closed = masks, 0, False
+
+    def __getitem__(self, part: str) -> torch.Tensor:
+        if part == "test" and self.closed:
+            self.reads += 1
+        return self.masks[part]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.masks)
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+
+def test_tuning_never_reads_the_test_part(club: LoadedTask) -> None:
+    """Fails as soon as anything before the choice computes a test score."""
+    masks = Guarded(club.masks)
+    watched = replace(club, masks=masks)
+    masks.closed = True
+    reads = []
+
+    def save(trials: Any) -> None:
+        reads.append(masks.reads)
+
+    halved = halve(NodeTrainer(CONFIG, watched, CPU), CONFIG.halving, seeds=[0, 1], splits=[0, 1, 2], save=save)
+    assert len(reads) == len(halved.trials)
+    assert set(reads) == {0}
+    assert masks.reads == 2  # once for the choice, once for the best of the other backbone
+    # The guard works: an ordinary evaluation is noticed.
+    assert len(watched.rows("test")) > 0
+    assert masks.reads == 3
+
+
+def test_runs_are_those_of_the_best_validation_score(club: LoadedTask) -> None:
+    halved = halve(NodeTrainer(CONFIG, club, CPU), CONFIG.halving, seeds=[0, 1], splits=[0, 1, 2])
+    final = [trial for trial in halved.trials if trial.stage == "final"]
+    best = max(final, key=lambda trial: trial.val)
+    assert len(halved.runs) == 6
+    assert all(run.values == {key: best.values[key] for key in SEARCH} for run in halved.runs)
+    (name, others), *rest = halved.alternatives.items()
+    assert not rest
+    assert name == f"model.backbone={others[0].values['model.backbone']}"
+    assert others[0].values["model.backbone"] != best.values["model.backbone"]
+    # The choice, trained by itself.
+    alone = run(replace(CONFIG.with_values(halved.runs[0].values), search={}), seeds=[0, 1])
+    assert [r.metrics for r in alone.runs] == [r.metrics for r in halved.runs]
+
+
+def test_a_cut_search_goes_on_from_its_result_file(tmp_path: Path) -> None:
+    whole = run(CONFIG, seeds=[0, 1])
+    ends = time.time() + 1e6
+    steps = 0
+
+    def tick(what: str, done: int, total: int) -> None:
+        nonlocal steps
+        steps += 1
+        if steps in (7, 15, 22):
+            raise OutOfTime
+
+    place = Place(results=tmp_path, device="cpu", tick=tick, deadline=ends)
+    for _ in range(3):
+        with pytest.raises(OutOfTime):
+            run(CONFIG, seeds=[0, 1], place=place)
+        (part,) = read_results(tmp_path).values()
+        assert part.trials
+        assert not part.runs
+    done = run(CONFIG, seeds=[0, 1], place=place)
+    assert [without_time(trial) for trial in done.trials] == [without_time(trial) for trial in whole.trials]
+    assert [r.metrics for r in done.runs] == [r.metrics for r in whole.runs]
+    again = next(iter(read_results(tmp_path).values()))
+    assert again.alternatives == done.alternatives
+    # A further seed is trained with the choice that was made.
+    more = run(CONFIG, seeds=[0, 1, 2], place=place)
+    assert more.runs[:6] == done.runs
+    assert more.runs[6].values == done.runs[0].values
+    with pytest.raises(OutOfTime):
+        run(CONFIG, seeds=[3], place=replace(place, deadline=time.time() - 1))
+
+
+def without_time(trial: Trial) -> Trial:
+    return replace(trial, seconds=0.0)
+
+
+def test_nothing_can_be_trained(club: LoadedTask) -> None:
+    small = CONFIG.with_values({"model.max_parameters": 1})
+    with pytest.raises(ArgumentError, match=r"no combination of the search could be trained; the last: the model has"):
+        halve(NodeTrainer(small, club, CPU), CONFIG.halving, seeds=[0], splits=[0])
+
+
+def test_not_for_graph_tasks() -> None:
+    fake = {"class": "torch_geometric.datasets.FakeDataset", "args": {"num_graphs": 8, "avg_num_nodes": 5}}
+    graphs = {**CONFIG.to_dict(), "data": {**fake, "random_split": [0.5, 0.25, 0.25]}}
+    with pytest.raises(ArgumentError, match="halving searches node tasks on one graph, which 'FakeDataset' is not"):
+        run(RunConfig.from_dict(graphs))
