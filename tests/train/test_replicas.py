@@ -132,8 +132,14 @@ def test_what_is_chosen_does_not_depend_on_company(club: LoadedTask) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"input_dropout": 0.3}, {"trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 2}]}, {"encodings": []}],
-    ids=["plain", "dss", "no encoding"],
+    [
+        {"input_dropout": 0.3},
+        {"trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 2}]},
+        {"encodings": []},
+        {"embed": "products"},
+        {"embed": "both", "trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 2}]},
+    ],
+    ids=["plain", "dss", "no encoding", "products", "products and dss"],
 )
 def test_a_seed_does_not_depend_on_the_seeds_beside_it(club: LoadedTask, changes: dict[str, Any]) -> None:
     seeds = (4, 0, 9)

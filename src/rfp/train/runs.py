@@ -155,9 +155,10 @@ def _together(
 
     place.check_time()
     trainer = NodeTrainer(config, loaded, device, tick)
-    if config.search and result.runs:
-        # The choice was made: further seeds and splits are trained with it.
-        chosen = dict(result.runs[0].values)
+    whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
+    if config.search and whole:
+        # The choice was made on all splits: further seeds are trained with it.
+        chosen = dict(next(run.values for run in result.runs if run.seed in whole))
         trainer = NodeTrainer(config.with_values(chosen), loaded, device, tick)
         for seed in sorted({seed for seed, _ in missing}):
             these = [split for one, split in missing if one == seed]
