@@ -160,7 +160,7 @@ class RandomFeaturePropagation(nn.Module):
         read = read_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
-            flat = encode_with(self.settings, read, features=features).flat()
+            flat = encode(read, self.settings, features=features).flat()
         return flat.view(number, -1, *flat.shape[1:])
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
