@@ -10,6 +10,7 @@ import rfp
 ROOT = Path(rfp.__file__).parent
 # The first part of a module's name after `rfp.` -> its layer.
 LAYERS = {
+    "ragged": -1,  # index arithmetic that sparse matrices, too, are built with
     **dict.fromkeys(["_version", "available", "errors", "environment", "hashing", "csr", "precision"], 0),
     **dict.fromkeys(["graph", "triton_features"], 1),
     **dict.fromkeys(["conversion", "features", "operators", "normalization"], 2),

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rfp.ragged import offsets
+
 _INT32_MAX = 2**31 - 1
 
 
@@ -85,5 +87,4 @@ def from_entries(row: Tensor, col: Tensor, value: Tensor, num_rows: int) -> CSR:
     place, index = torch.unique_consecutive(place, return_inverse=True)
     merged = torch.zeros(len(place), dtype=value.dtype, device=value.device).index_add_(0, index, value[order])
     counts = torch.bincount(place // num_rows, minlength=num_rows) if num_rows else place.new_zeros(0)
-    crow = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return CSR(crow.to(index_dtype), (place % max(num_rows, 1)).to(index_dtype), merged)
+    return CSR(offsets(counts).to(index_dtype), (place % max(num_rows, 1)).to(index_dtype), merged)

@@ -25,6 +25,7 @@ from torch import Tensor
 from rfp.csr import CSR, from_entries
 from rfp.errors import GraphError
 from rfp.hashing import GOLDEN, mix, signed
+from rfp.ragged import join, offsets
 
 # Edges hashed at a time: on a CPU the temporaries of a chunk stay in cache, on a GPU every chunk is a dozen launches.
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
@@ -226,11 +227,11 @@ def batch_graphs(graphs: Sequence[Graph]) -> Graph:
     if not graphs:
         raise GraphError("an empty list of graphs was given; at least one graph is needed")
     sizes = torch.cat([g.sizes.cpu() for g in graphs])
-    ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
-    starts = np.concatenate([[0], np.cumsum([g.num_nodes for g in graphs])[:-1]])
-    edge_index = torch.cat([g.edge_index.long() + int(s) for g, s in zip(graphs, starts, strict=True)], dim=1)
+    whole = torch.cat([g.edge_index.long() for g in graphs], dim=1)
+    counts = torch.tensor([[g.num_nodes, g.num_edges] for g in graphs], device=whole.device)
+    edge_index, _ = join(whole, *counts.T)
     weight = None
     if any(g.edge_weight is not None for g in graphs):
         ones = [torch.ones(g.num_edges, device=g.device) for g in graphs]
         weight = torch.cat([w if g.edge_weight is None else g.edge_weight for g, w in zip(graphs, ones, strict=True)])
-    return Graph(edge_index, sum(g.num_nodes for g in graphs), weight, ptr.to(edge_index.device), check=False)
+    return Graph(edge_index, sum(g.num_nodes for g in graphs), weight, offsets(sizes).to(whole.device), check=False)

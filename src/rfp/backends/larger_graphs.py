@@ -13,6 +13,7 @@ from rfp.backends.problem import Problem
 from rfp.csr import CSR
 from rfp.normalization import Tally
 from rfp.operators import MatrixOperator
+from rfp.ragged import offsets, take
 
 
 def fill_larger_graphs(problem: Problem, above: int, out: Tensor, tally: Tally) -> None:
@@ -20,13 +21,12 @@ def fill_larger_graphs(problem: Problem, above: int, out: Tensor, tally: Tally) 
     sizes = problem.ptr.diff()
     large = sizes > above
     nodes = torch.repeat_interleave(large, sizes).nonzero()[:, 0]
-    ptr = torch.cat([sizes.new_zeros(1), sizes[large].cumsum(0)])
     operators = cast("tuple[MatrixOperator, ...]", problem.operators)
     part = replace(
         problem,
         operators=tuple(MatrixOperator(rows_and_columns(operator.csr, nodes)) for operator in operators),
         features=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
-        ptr=ptr,
+        ptr=offsets(sizes[large]),
     )
     for o, operator in enumerate(part.operators):
         for p, a in enumerate(sparse.loop(part, operator, tally)):
@@ -36,11 +36,7 @@ def fill_larger_graphs(problem: Problem, above: int, out: Tensor, tally: Tally) 
 def rows_and_columns(csr: CSR, nodes: Tensor) -> CSR:
     """The submatrix of ascending ``nodes`` whose rows hold no other columns."""
     crow = csr.crow.long()
-    counts = crow[nodes + 1] - crow[nodes]
-    stop = counts.cumsum(0)
-    entry = torch.arange(int(stop[-1]) if len(nodes) else 0, device=nodes.device)
-    entry += torch.repeat_interleave(crow[nodes] - (stop - counts), counts)
+    entries = take(crow, nodes)
     number = torch.empty(csr.num_rows, dtype=csr.col.dtype, device=nodes.device)
     number[nodes] = torch.arange(len(nodes), dtype=csr.col.dtype, device=nodes.device)
-    new_crow = torch.cat([stop.new_zeros(1), stop]).to(csr.crow.dtype)
-    return CSR(new_crow, number[csr.col[entry].long()], csr.value[entry])
+    return CSR(entries.ptr.to(csr.crow.dtype), number[csr.col[entries.rows].long()], csr.value[entries.rows])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rfp.available import compiled_available
 from rfp.precision import matmul_precision
+from rfp.ragged import pad
 
 # Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs: a CPU's
 # chunk stays in cache, a GPU's is large enough to fill it.
@@ -54,11 +55,8 @@ class Segments:
             while stop < self.num_graphs and (stop + 1 - start) * widths[stop] * num_columns <= limit:
                 stop += 1
             graphs, width = order[start:stop], widths[stop - 1]
-            place = torch.arange(width, device=ptr.device)
-            real = place < sizes[start:stop, None]
-            rows = torch.where(real, ptr[graphs, None] + place, 0)
             if width:
-                self.chunks.append(_Chunk(graphs, rows, real))
+                self.chunks.append(_Chunk(graphs, *pad(ptr, width, groups=graphs)))
             start = stop
 
     def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64

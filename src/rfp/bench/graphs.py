@@ -12,6 +12,7 @@ from rfp.csr import CSR
 from rfp.data import load
 from rfp.errors import ArgumentError
 from rfp.graph import Graph, batch_graphs
+from rfp.ragged import join
 
 # ogbn-arxiv's size, the graph on which the paper reports its cost.
 ARXIV_NODES, ARXIV_EDGES = 169_343, 1_166_243
@@ -111,9 +112,8 @@ def zinc(root: str | Path | None = None) -> Graph:
     folder = Path(root or "")
     if root is not None and (folder / "zinc12k.pt").is_file():
         stored = torch.load(folder / "zinc12k.pt", weights_only=True)
-        ptr = torch.cat([torch.zeros(1, dtype=torch.long), stored["num_nodes"].cumsum(0)])
-        first = torch.repeat_interleave(ptr[:-1], stored["num_edges"])
-        return Graph(stored["edge_index"].long() + first, int(ptr[-1]), ptr=ptr)
+        edge_index, ptr = join(stored["edge_index"].long(), stored["num_nodes"], stored["num_edges"])
+        return Graph(edge_index, int(ptr[-1]), ptr=ptr)
     if root is None or not (folder / "ZINC" / "raw").is_dir():
         raise FileNotFoundError("ZINC needs a data root: set RFP_DATA to a folder that holds ZINC/raw/*.pickle")
     return load("zinc", data_root=root, download=False).graphs.graph

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from rfp.errors import GraphError
 from rfp.graph import Graph
+from rfp.ragged import join, offsets, take
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,6 @@ class GraphCollection:
         # On the host, so that the size of a batch is known without waiting for the device.
         return self.ptr.diff().cpu(), self.edge_ptr.diff().cpu()
 
-    @cached_property
-    def _device_sizes(self) -> tuple[Tensor, Tensor]:
-        return self.ptr.diff(), self.edge_ptr.diff()
-
     def take(self, graphs: Tensor) -> Data:
         """A batch of the graphs with these numbers, in this order, with ``ptr`` and ``batch`` as in PyG.
 
@@ -137,22 +134,14 @@ class GraphCollection:
         host = graphs.cpu()
         num_nodes, num_edges = (int(sizes[host].sum()) for sizes in self._host_sizes)
         chosen = graphs.to(self.device, non_blocking=True)
-        node_sizes, edge_sizes = (sizes[chosen] for sizes in self._device_sizes)
-        ptr = _offsets(node_sizes)
-        numbers = torch.arange(len(chosen), device=self.device)
-        batch = torch.repeat_interleave(numbers, node_sizes, output_size=num_nodes)
-        edge_batch = torch.repeat_interleave(numbers, edge_sizes, output_size=num_edges)
-        shift = self.ptr[chosen] - ptr[:-1]
-        edge_shift = self.edge_ptr[chosen] - _offsets(edge_sizes)[:-1]
-        node_rows = torch.arange(num_nodes, device=self.device) + shift[batch]
-        edge_rows = torch.arange(num_edges, device=self.device) + edge_shift[edge_batch]
+        nodes, edges = take(self.ptr, chosen, num_nodes), take(self.edge_ptr, chosen, num_edges)
         return Data(
-            edge_index=self.edge_index[:, edge_rows] - shift[edge_batch],
+            edge_index=self.edge_index[:, edges.rows] - nodes.shift[edges.owner],
             num_nodes=num_nodes,
-            ptr=ptr,
-            batch=batch,
-            **{name: value[node_rows] for name, value in self.nodes.items()},
-            **{name: value[edge_rows] for name, value in self.edges.items()},
+            ptr=nodes.ptr,
+            batch=nodes.owner,
+            **{name: value[nodes.rows] for name, value in self.nodes.items()},
+            **{name: value[edges.rows] for name, value in self.edges.items()},
         )
 
     def data(self, graph: int) -> Data:
@@ -184,9 +173,8 @@ class GraphCollection:
             nodes: See the class.
             edges: See the class.
         """
-        ptr = _offsets(num_nodes)
-        shift = torch.repeat_interleave(ptr[:-1], num_edges)
-        return cls(edge_index + shift, ptr, _offsets(num_edges), nodes or {}, edges or {})
+        joined, ptr = join(edge_index, num_nodes, num_edges)
+        return cls(joined, ptr, offsets(num_edges), nodes or {}, edges or {})
 
     @classmethod
     def from_data_list(cls, graphs: Sequence[Any]) -> GraphCollection:
@@ -201,10 +189,6 @@ class GraphCollection:
         nodes = _joined(graphs, ("x",))
         edges = _joined(graphs, ("edge_attr", "edge_weight"))
         return cls.from_sizes(edge_index, num_nodes, num_edges, nodes, edges)
-
-
-def _offsets(sizes: Tensor) -> Tensor:
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 def _joined(graphs: Sequence[Any], names: tuple[str, ...]) -> dict[str, Tensor]:

@@ -29,6 +29,7 @@ from rfp.data.tables import SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, FileError, GraphError
 from rfp.io.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
+from rfp.ragged import offsets
 
 _PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
@@ -77,7 +78,7 @@ def _collection(
     return GraphCollection(
         torch.from_numpy(np.ascontiguousarray(node_ids.ends[:, order])),
         torch.from_numpy(node_ids.ptr),
-        torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)]),
+        offsets(counts),
         of_nodes,
         attributes,
     )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rfp.data.collection import GraphCollection
 from rfp.errors import ArgumentError
+from rfp.ragged import offsets
 
 
 def symmetrize(graphs: GraphCollection) -> GraphCollection:
@@ -57,11 +58,10 @@ def _first_edge(number: Tensor, count: int, num_edges: int) -> Tensor:
 def remove_self_loops(graphs: GraphCollection) -> GraphCollection:
     """The same graphs without edges from a node to itself."""
     keep = graphs.edge_index[0] != graphs.edge_index[1]
-    before = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.long().cumsum(0)])
     return replace(
         graphs,
         edge_index=graphs.edge_index[:, keep],
-        edge_ptr=before[graphs.edge_ptr],
+        edge_ptr=offsets(keep)[graphs.edge_ptr],
         edges={name: value[keep] for name, value in graphs.edges.items()},
     )
 

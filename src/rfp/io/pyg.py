@@ -13,6 +13,7 @@ from rfp.conversion import as_graph
 from rfp.errors import FileError, GraphError
 from rfp.graph import Graph
 from rfp.io.options import LoadedGraph, ReadOptions
+from rfp.ragged import join
 
 _EXPECTED = "a Data, a list of Data, a PyG dataset's processed file, or a dict {edge_index, num_nodes, edge_weight}"
 # Attributes with one row for each node, from which a data set's graph sizes can be read.
@@ -113,15 +114,16 @@ def _from_dataset(content: tuple[Any, ...], path: Path) -> Graph:
     sizes = _integers(sizes, "the numbers of nodes", path)
     if sizes.dim() != 1 or bool((sizes < 0).any()):
         raise GraphError(f"{path}: the numbers of nodes must not be negative, got {sizes.flatten().tolist()[:4]}...")
-    ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
     edge_index = _integers(values.get("edge_index"), "edge_index", path)
     cuts = _integers(slices.get("edge_index"), "slices of edge_index", path)
-    whole = cuts.shape == ptr.shape and edge_index.dim() == 2 and cuts[[0, -1]].tolist() == [0, edge_index.size(1)]
+    whole = (
+        cuts.shape == (len(sizes) + 1,) and edge_index.dim() == 2 and cuts[[0, -1]].tolist() == [0, edge_index.size(1)]
+    )
     if not whole or bool((cuts.diff() < 0).any()):
         first = cuts.flatten().tolist()[:4]
         raise GraphError(f"{path}: the slices of edge_index must cut it into {len(sizes)} graphs, got {first}...")
-    shift = torch.repeat_interleave(ptr[:-1], cuts.diff())
-    return Graph(edge_index + shift, int(ptr[-1]), _weights(values.get("edge_weight"), path), ptr)
+    edge_index, ptr = join(edge_index, sizes, cuts.diff())
+    return Graph(edge_index, int(ptr[-1]), _weights(values.get("edge_weight"), path), ptr)
 
 
 def _integers(value: Any, name: str, path: Path) -> Tensor:

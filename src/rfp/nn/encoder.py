@@ -18,6 +18,7 @@ from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
 from rfp.operators import Operator, as_operator
 from rfp.propagate import propagate
+from rfp.ragged import offsets
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
@@ -304,8 +305,7 @@ def read_graph(
     else:
         raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
     if ptr is None and batch is not None:
-        sizes = torch.bincount(batch)
-        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+        ptr = offsets(torch.bincount(batch))
     if edge_weight is not None:
         edge_weight = edge_weight.detach().view(-1)
     return Graph(edge_index, num_nodes, edge_weight, ptr, check=False)

@@ -15,6 +15,7 @@ from rfp.nn.gcn import gcn_matrix, gcn_sum
 from rfp.nn.padding import Block, PaddedGraphs
 from rfp.nn.replicas import each_affine, shared_affine
 from rfp.operators import DenseBlock
+from rfp.ragged import offsets
 
 FORMS = ("auto", "dense", "implicit")
 KERNELS = ("auto", "blocks", "sdpa")
@@ -188,7 +189,7 @@ class LearnedMatrix:
         """S of each graph, ``[n_g, n_g]``, to look at: O(n²) memory in either form, differentiable."""
         matrices = self._dense if self._dense is not None else self._matrices()
         found: dict[int, Tensor] = {}
-        starts = [0, *self.sizes.cumsum(0).tolist()]
+        starts = offsets(self.sizes).tolist()
         number = {start: g for g, start in enumerate(starts[:-1]) if starts[g + 1] > start}
         for block, padded in zip(self._layout.blocks, matrices, strict=True):
             for first, one in zip(block.rows[:, 0].tolist(), padded, strict=True):

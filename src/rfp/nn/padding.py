@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rfp.backends import DENSE_MAX_NODES
 from rfp.graph import Graph
+from rfp.ragged import pad
 
 # Padding everything to the largest graph is kept while it costs less than this many times the exact n x n blocks;
 # beyond that, graphs are sorted into blocks whose widths differ by at most a factor of two.
@@ -50,14 +51,15 @@ class PaddedGraphs:
         self.blocks: list[Block] = []
         if graph.max_size is not None and graph.max_size <= ONE_BLOCK_MAX_SIZE:
             if graph.max_size and graph.num_graphs:
-                self.blocks.append(_block(graph, graph.max_size))
+                self.blocks.append(Block(*pad(graph.offsets, graph.max_size, fill=graph.num_nodes)))
             return
         sizes = graph.sizes.tolist()
         for graphs in _groups(sizes):
             width = max(sizes[g] for g in graphs)
-            block = _block(graph, width, graphs if len(graphs) < len(sizes) else None)
+            chosen = torch.tensor(graphs, device=graph.device) if len(graphs) < len(sizes) else None
+            rows, real = pad(graph.offsets, width, groups=chosen, fill=graph.num_nodes)
             padded = graph.padded or any(sizes[g] != width for g in graphs)
-            self.blocks.append(block if padded else Block(block.rows, None))
+            self.blocks.append(Block(rows, real if padded else None))
 
     @cached_property
     def _place(self) -> Tensor:
@@ -82,17 +84,6 @@ class PaddedGraphs:
         if not self._all_held:
             rows.append(rows[0].new_zeros(1, rows[0].size(1)))
         return torch.cat(rows).index_select(0, self._place)
-
-
-def _block(graph: Graph, width: int, graphs: list[int] | None = None) -> Block:
-    """The graphs of these numbers, or all of them, padded to a width."""
-    first, size = graph.offsets[:-1], graph.sizes
-    if graphs is not None:
-        chosen = torch.tensor(graphs, device=graph.device)
-        first, size = first[chosen], size[chosen]
-    column = torch.arange(width, device=graph.device)
-    real = column < size[:, None]
-    return Block(torch.where(real, first[:, None] + column, graph.num_nodes).long(), real)
 
 
 def _groups(sizes: list[int]) -> list[list[int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from rfp.graph import Graph
 from rfp.hashing import signed
 from rfp.nn.encoder import training_seed
 from rfp.nn.neighbors import SortedEdges, remember_sorted, sort_edges
+from rfp.ragged import Cuts
 
 # Draws random encodings of a batch: (data, graph) -> one tensor [B, n, ...] for each encoder, cut at its nodes.
 Draw = Callable[[Any, Graph], list[Tensor]]
@@ -50,36 +50,6 @@ class Batch:
     drawn: list[Tensor] | None = None
 
 
-class _Ranges:
-    """Consecutive ranges of the given lengths, one a batch: where they start, on the host and on the device."""
-
-    def __init__(self, counts: list[int], device: torch.device) -> None:
-        self.bounds = list(accumulate(counts, initial=0))
-        self.starts, self.counts = torch.tensor([self.bounds[:-1], counts]).to(device, non_blocking=True)
-
-    def of(self, i: int) -> slice:
-        """The range of a batch."""
-        return slice(self.bounds[i], self.bounds[i + 1])
-
-    def spread(self, values: Tensor) -> Tensor:
-        """A value of each batch for everything in its range."""
-        return values.repeat_interleave(self.counts, output_size=self.bounds[-1])
-
-    def cut_offsets(self, offsets: Tensor, starts: Tensor) -> Tensor:
-        """Offsets of everything, ``[total + 1]``, as those of each batch one after the other, from ``starts`` on.
-
-        Those of a batch have one entry more than it has members, so batch i starts i entries later.
-        """
-        entries = self.bounds[-1] + len(self.counts)
-        batch = torch.arange(len(self.counts), device=starts.device)
-        batch = batch.repeat_interleave(self.counts + 1, output_size=entries)
-        return offsets[torch.arange(entries, device=starts.device) - batch] - starts[batch]
-
-    def offsets_of(self, i: int) -> slice:
-        """Where a batch's offsets lie in what :meth:`cut_offsets` returns."""
-        return slice(self.bounds[i] + i, self.bounds[i + 1] + i + 1)
-
-
 class Batches:
     """The batches of one part of a task, an iterable that may be gone through again and again.
 
@@ -92,7 +62,7 @@ class Batches:
         split: Number of the split.
         batch_size: Graphs in a batch.
         seed: Shuffle by it (and by :attr:`epoch`); ``None`` keeps the order of the data and the batches themselves.
-        share: (rank, number of processes): of each batch this process gets every so many-th graph.
+        share: (rank, number of processes): process r of p gets graphs r, r + p, r + 2p, … of each batch.
         draw: Draws the random encodings; ``None`` leaves that to the model.
         bytes_per_node: Of what ``draw`` returns.
         draw_signs: Changes the signs of stored eigenvectors, as ``RFPModel.draw_signs`` does; ``None`` leaves that to
@@ -189,9 +159,9 @@ class Batches:
             drawn = None if self._draw is None else self._draw(whole, graphs)
             if self._draw_signs is not None:
                 self._draw_signs(whole, graphs)
-        node = _Ranges(nodes, device)
-        edge = _Ranges([int(self._edges[batch].sum()) for batch in batches], device)
-        graph_of = _Ranges([len(batch) for batch in batches], device)
+        node = Cuts(nodes, device)
+        edge = Cuts([int(self._edges[batch].sum()) for batch in batches], device)
+        graph_of = Cuts([len(batch) for batch in batches], device)
         edge_index = whole.edge_index - edge.spread(node.starts)
         batch_of_node = whole.batch - node.spread(graph_of.starts)
         offsets = graph_of.cut_offsets(whole.ptr, node.starts)
@@ -218,7 +188,7 @@ class Batches:
                 None if drawn is None else [one[:, n] for one in drawn],
             )
 
-    def _orders(self, whole: Any, node: _Ranges, edge: _Ranges) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    def _orders(self, whole: Any, node: Cuts, edge: Cuts) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
         """The order of the edges that the kernels of GIN layers read, sorted for all batches at once."""
         if not self._sort:
             return None

@@ -16,6 +16,7 @@ from torch_geometric.transforms import BaseTransform
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph
+from rfp.ragged import offsets, owners
 
 
 class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships no type information here
@@ -128,7 +129,7 @@ def _graph_of_list(graphs: Sequence[Any], sizes: list[int]) -> Graph:
     """One batch from many ``Data`` with a handful of tensor operations in all, checked once."""
     if any(getattr(data, "edge_index", None) is None or hasattr(data, "ptr") for data in graphs):
         return as_graph(list(graphs))  # other forms, and batches in a list: the general reader
-    offsets = torch.tensor([0, *sizes]).cumsum(0)
+    ptr = offsets(torch.tensor(sizes, dtype=torch.long))
     counts = torch.tensor([data.edge_index.size(1) for data in graphs])
     edge_index = torch.cat([data.edge_index for data in graphs], dim=1)
     weights = [getattr(data, "edge_weight", None) for data in graphs]
@@ -136,10 +137,10 @@ def _graph_of_list(graphs: Sequence[Any], sizes: list[int]) -> Graph:
     if any(w is not None for w in weights):
         ones = [torch.ones(data.edge_index.size(1), device=edge_index.device) for data in graphs]
         weight = torch.cat([o if w is None else w.view(-1) for o, w in zip(ones, weights, strict=True)])
-    return _shifted(edge_index, weight, counts, offsets)
+    return _shifted(edge_index, weight, counts, ptr)
 
 
-def _graph_of_collated(data: Any, slices: dict[str, Any], offsets: Tensor) -> Graph:
+def _graph_of_collated(data: Any, slices: dict[str, Any], ptr: Tensor) -> Graph:
     """One batch from the storage of an in-memory data set, where every graph counts its nodes from 0."""
     if "edge_index" not in slices:
         raise GraphError(
@@ -147,23 +148,23 @@ def _graph_of_collated(data: Any, slices: dict[str, Any], offsets: Tensor) -> Gr
         )
     counts = torch.as_tensor(slices["edge_index"]).diff()
     weight = data.edge_weight if "edge_weight" in slices else None
-    return _shifted(data.edge_index, None if weight is None else weight.view(-1), counts, offsets)
+    return _shifted(data.edge_index, None if weight is None else weight.view(-1), counts, ptr)
 
 
-def _shifted(edge_index: Tensor, weight: Tensor | None, counts: Tensor, offsets: Tensor) -> Graph:
-    """Graphs numbered from 0 each, with ``counts[g]`` edges, moved to their places ``offsets[g]``."""
-    offsets, counts = offsets.to(edge_index.device), counts.to(edge_index.device)
-    graph = torch.repeat_interleave(counts, output_size=edge_index.size(1))  # of each edge
-    shift = offsets[graph]
+def _shifted(edge_index: Tensor, weight: Tensor | None, counts: Tensor, ptr: Tensor) -> Graph:
+    """Graphs numbered from 0 each, with ``counts[g]`` edges, moved to their places ``ptr[g]``."""
+    ptr, counts = ptr.to(edge_index.device), counts.to(edge_index.device)
+    graph = owners(counts, edge_index.size(1))  # of each edge
+    sizes = ptr.diff()
     # Checked before the shift: an index too large for its own graph may be a node of the next.
-    outside = (edge_index < 0) | (edge_index >= offsets.diff()[graph])
+    outside = (edge_index < 0) | (edge_index >= sizes[graph])
     if bool(outside.any()):
         edge = int(outside.any(0).nonzero()[0])
         raise GraphError(
-            f"graph {int(graph[edge])} of the list has {int(offsets.diff()[graph[edge]])} nodes but its edge_index "
+            f"graph {int(graph[edge])} of the list has {int(sizes[graph[edge]])} nodes but its edge_index "
             f"holds the edge {edge_index[:, edge].tolist()}"
         )
-    return Graph(edge_index.long() + shift, int(offsets[-1]), weight, offsets)
+    return Graph(edge_index.long() + ptr[graph], int(ptr[-1]), weight, ptr)
 
 
 def _node_offsets(dataset: Any) -> Tensor:
@@ -174,4 +175,4 @@ def _node_offsets(dataset: Any) -> Tensor:
     if sizes is None:
         full: list[Data] = [dataset.get(i) for i in range(len(dataset.slices["edge_index"]) - 1)]
         sizes = [int(data.num_nodes) for data in full]
-    return torch.tensor([0, *sizes]).cumsum(0)
+    return offsets(torch.tensor(sizes, dtype=torch.long))
