@@ -71,7 +71,7 @@ class Row:
 
 def fresh(graph: Graph) -> Graph:
     """The graph without what earlier calls have cached on it."""
-    return Graph(graph.edge_index, graph.num_nodes, check=False)
+    return Graph.unchecked(graph.edge_index, graph.num_nodes)
 
 
 def gate() -> None:

@@ -96,7 +96,7 @@ def test_a_batch_keeps_graphs_apart() -> None:
 
 
 def test_another_device_keeps_what_is_known_of_the_sizes() -> None:
-    padded = Graph(PATH, 5, ptr=torch.tensor([0, 3]), check=False, max_size=4, padded=True).to("meta")
+    padded = Graph.unchecked(PATH, 5, ptr=torch.tensor([0, 3]), max_size=4, padded=True).to("meta")
     assert (padded.num_nodes, padded.max_size, padded.padded) == (5, 4, True)
     plain = Graph(PATH, 3).to("meta")
     assert (plain.max_size, plain.padded) == (None, False)
@@ -145,3 +145,38 @@ def test_unreadable_objects_are_refused() -> None:
         as_graph(sp.csr_array(np.ones((2, 3))))
     with pytest.raises(GraphError, match="empty list"):
         as_graph([])
+
+
+def test_a_graph_equals_itself_alone() -> None:
+    graph = Graph(PATH, 3)
+    assert graph == graph
+    assert graph != Graph(PATH, 3)
+    assert len({graph, graph, Graph(PATH, 3)}) == 2
+
+
+def test_unchecked_looks_at_nothing_and_is_the_same_otherwise() -> None:
+    ptr = torch.tensor([0, 1, 3])
+    wrong = Graph.unchecked(PATH + 7, 3, torch.tensor([1.0, torch.nan, 1.0, 1.0]), ptr)
+    with pytest.raises(GraphError, match="edge_index holds node"):
+        Graph(wrong.edge_index, 3)
+    assert (wrong.num_edges, wrong.num_graphs, wrong.max_size, wrong.padded) == (4, 2, None, False)
+    right, plain = Graph.unchecked(PATH, 3), Graph(PATH, 3)
+    assert int(right.keys) == int(plain.keys)
+    assert torch.equal(right.pattern.value, plain.pattern.value)
+    assert int(Graph.unchecked(PATH, 3, known_keys=torch.tensor([5])).keys) == 5
+
+
+def test_what_is_derived_is_kept_with_the_graph() -> None:
+    calls = []
+
+    def edges(graph: Graph) -> int:
+        calls.append(graph)
+        return graph.num_edges
+
+    graph = Graph(PATH, 3)
+    assert [graph.memo.of(edges, graph), graph.memo.of(edges, graph)] == [4, 4]
+    assert calls == [graph]
+    assert Graph(PATH, 3).memo.of(edges, graph) == 4
+    assert len(calls) == 2
+    graph.memo.put(edges, 9)
+    assert graph.memo.of(edges, graph) == 9

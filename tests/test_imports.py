@@ -8,28 +8,29 @@ from pathlib import Path
 import rfp
 
 ROOT = Path(rfp.__file__).parent
-# The first part of a module's name after `rfp.` -> its layer.
-LAYERS = {
-    "ragged": -1,  # index arithmetic that sparse matrices, too, are built with
-    **dict.fromkeys(["_version", "available", "errors", "environment", "hashing", "csr", "precision"], 0),
-    **dict.fromkeys(["graph", "triton_features"], 1),
-    **dict.fromkeys(["conversion", "features", "operators", "normalization"], 2),
-    "settings": 3,
-    "backends": 4,
-    "propagate": 5,
-    **dict.fromkeys(["estimate", "cache"], 6),
-    "encode": 7,
-    **dict.fromkeys(["io", "theory", "streaming"], 8),
-    "baselines": 9,
-    "transforms": 10,
-    "nn": 11,
-    "data": 12,
-    **dict.fromkeys(["train", "bench"], 13),
-    **dict.fromkeys(["reproduce", "viz"], 14),
-    "explorer": 15,
-    "cli": 16,
-    "__main__": 17,
-}
+# First parts of the modules' names after `rfp.`; each imports from lines above its own.
+ORDER = [
+    ["_version", "available", "errors", "environment", "hashing", "memo", "precision", "ragged"],
+    ["csr"],
+    ["graph", "triton_features"],
+    ["conversion", "features", "operators", "normalization"],
+    ["settings"],
+    ["backends"],
+    ["propagate"],
+    ["estimate", "cache"],
+    ["encode"],
+    ["io", "theory", "streaming"],
+    ["baselines"],
+    ["transforms"],
+    ["nn"],
+    ["data"],
+    ["train", "bench"],
+    ["reproduce", "viz"],
+    ["explorer"],
+    ["cli"],
+    ["__main__"],
+]
+LAYERS = {name: layer for layer, names in enumerate(ORDER) for name in names}
 # Modules that only an extra brings; `import rfp` must not touch them.
 HEAVY = (
     "matplotlib",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,12 +11,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rfp.memo import Memo
 from rfp.ragged import offsets
 
 _INT32_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CSR:
     """A square matrix: the entries of row ``i`` are ``value[crow[i]:crow[i + 1]]`` in columns ``col[...]``, ascending.
 
@@ -26,6 +27,8 @@ class CSR:
     crow: Tensor  # [n + 1]
     col: Tensor  # [nnz]
     value: Tensor  # [nnz]
+    # What is derived from the pattern alone, shared by all matrices that have it.
+    memo: Memo = field(default_factory=Memo, repr=False)
 
     @property
     def num_rows(self) -> int:
@@ -43,7 +46,7 @@ class CSR:
 
     def with_value(self, value: Tensor) -> CSR:
         """The same pattern with other values; the index tensors are shared."""
-        return CSR(self.crow, self.col, value)
+        return CSR(self.crow, self.col, value, self.memo)
 
     def to(self, dtype: torch.dtype) -> CSR:
         return self if self.value.dtype == dtype else self.with_value(self.value.to(dtype))

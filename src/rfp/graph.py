@@ -13,7 +13,7 @@ Meaning of the input, the same in every path:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -25,26 +25,30 @@ from torch import Tensor
 from rfp.csr import CSR, from_entries
 from rfp.errors import GraphError
 from rfp.hashing import GOLDEN, mix, signed
+from rfp.memo import Memo
 from rfp.ragged import join, offsets
 
 # Edges hashed at a time: on a CPU the temporaries of a chunk stay in cache, on a GPU every chunk is a dozen launches.
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A disjoint union of graphs; ``ptr[g]`` is the first node of graph ``g`` as in a PyG ``Batch``.
+
+    The constructor checks everything; :meth:`unchecked` is the one for input that is known to be good. Two graphs are
+    equal if they are the same object.
 
     Args:
         edge_index: Source and target of every edge, ``[2, num_edges]``.
         num_nodes: Number of nodes over all graphs, isolated ones included.
         edge_weight: ``[num_edges]``, or ``None`` for all ones.
         ptr: ``[num_graphs + 1]`` node offsets; ``None`` means one graph.
-        check: Verify ranges and weights. Skip it only where the input is known to be good and a
-            device synchronisation would hurt.
         max_size: No graph has more nodes than this, if that is known: then nobody needs to ask a GPU.
         padded: Whether there may be nodes from ``ptr[-1]`` on, which belong to no graph: those of a batch kept at one
             size. Layers and learned operators can read such a batch; nothing can be drawn for it.
+        known_keys: :attr:`keys`, where they are not those of the edges: copies that draw what the original draws.
+        memo: What other modules derive from the graph, kept with it.
 
     Example:
         >>> import torch
@@ -57,9 +61,29 @@ class Graph:
     num_nodes: int
     edge_weight: Tensor | None = None  # [num_edges]
     ptr: Tensor | None = None  # [num_graphs + 1]
-    check: bool = True
     max_size: int | None = None
     padded: bool = False
+    known_keys: Tensor | None = None  # [num_graphs]
+    memo: Memo = field(default_factory=Memo, repr=False)
+
+    @classmethod
+    def unchecked(
+        cls,
+        edge_index: Tensor,
+        num_nodes: int,
+        edge_weight: Tensor | None = None,
+        ptr: Tensor | None = None,
+        *,
+        max_size: int | None = None,
+        padded: bool = False,
+        known_keys: Tensor | None = None,
+    ) -> Graph:
+        """A graph whose parts are known to fit: nothing is looked at, so a GPU is not waited for."""
+        graph = object.__new__(cls)
+        given = (edge_index, num_nodes, edge_weight, ptr, max_size, padded, known_keys, Memo())
+        for part, value in zip(fields(cls), given, strict=True):
+            object.__setattr__(graph, part.name, value)
+        return graph
 
     def __post_init__(self) -> None:
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
@@ -73,8 +97,7 @@ class Graph:
                 f"edge_weight must have one value for each of the {self.num_edges} edges, "
                 f"got shape {list(self.edge_weight.shape)}"
             )
-        if self.check:
-            self._check_values()
+        self._check_values()
 
     def _check_values(self) -> None:
         if self.num_edges:
@@ -141,6 +164,8 @@ class Graph:
         depend on the batch the graph sits in, on the order of its edges, nor on how they are split over workers.
         Weights are left out: reweighting a graph keeps its draw. Costs :math:`O(m)`.
         """
+        if self.known_keys is not None:
+            return self.known_keys
         keys = mix(self.sizes * GOLDEN + 1)
         single = self.num_graphs == 1
         chunk = _HASH_CHUNK.get(self.device.type, _HASH_CHUNK["cpu"])
@@ -174,7 +199,7 @@ class Graph:
         weight = None if self.edge_weight is None else self.edge_weight.to(device)
         ptr = None if self.ptr is None else self.ptr.to(device)
         edge_index = self.edge_index.to(device)
-        return Graph(edge_index, self.num_nodes, weight, ptr, check=False, max_size=self.max_size, padded=self.padded)
+        return Graph.unchecked(edge_index, self.num_nodes, weight, ptr, max_size=self.max_size, padded=self.padded)
 
     def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
         """The adjacency matrix; duplicate edges are added up."""
@@ -234,4 +259,4 @@ def batch_graphs(graphs: Sequence[Graph]) -> Graph:
     if any(g.edge_weight is not None for g in graphs):
         ones = [torch.ones(g.num_edges, device=g.device) for g in graphs]
         weight = torch.cat([w if g.edge_weight is None else g.edge_weight for g, w in zip(graphs, ones, strict=True)])
-    return Graph(edge_index, sum(g.num_nodes for g in graphs), weight, offsets(sizes).to(whole.device), check=False)
+    return Graph.unchecked(edge_index, sum(g.num_nodes for g in graphs), weight, offsets(sizes).to(whole.device))

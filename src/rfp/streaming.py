@@ -153,7 +153,7 @@ def graph_blocks(graph: Graph, max_nodes: int) -> Iterator[tuple[Graph, int]]:
         weight = None if graph.edge_weight is None else graph.edge_weight[edges]
         ptr = graph.offsets[low : high + 1] - offsets[low]
         num_nodes = offsets[high] - offsets[low]
-        yield Graph(graph.edge_index[:, edges] - offsets[low], num_nodes, weight, ptr, check=False), offsets[high]
+        yield Graph.unchecked(graph.edge_index[:, edges] - offsets[low], num_nodes, weight, ptr), offsets[high]
         low = high
 
 

@@ -233,7 +233,7 @@ def test_a_part_cut_out_and_padded_is_completed_alike(start: str, normalization:
         n = 11 if number == 2 else 7
         mine = edge_index[:, edge_index[0] < n]
         ptr = torch.tensor([0, 7, 11])[: number + 1]
-        part = rfp.Graph(torch.cat([mine, loops], dim=1), 14, None, ptr, check=False, max_size=7, padded=True)
+        part = rfp.Graph.unchecked(torch.cat([mine, loops], dim=1), 14, None, ptr, max_size=7, padded=True)
         held = torch.cat([drawn[:, :n], torch.full((2, 14 - n, drawn.size(2)), 0.5)], dim=1)
         features = torch.cat([x[5 : 5 + n], torch.ones(14 - n, 3)])
         out = encoder.complete(held, part, x=features)
@@ -250,11 +250,11 @@ def test_completing_a_padded_batch_asks_nothing_of_the_device() -> None:
         encoder = with_learned(start="unit", normalization="none")
         ptr, edge_index = torch.empty(4, dtype=torch.long), torch.empty(2, 20, dtype=torch.long)
         drawn, x = torch.empty(1, 16, encoder.drawn_channels), torch.empty(16, 3)
-        graph = rfp.Graph(edge_index, 16, None, ptr, check=False, max_size=7, padded=True)
+        graph = rfp.Graph.unchecked(edge_index, 16, None, ptr, max_size=7, padded=True)
         out = encoder.complete(drawn, graph, x=x)
         assert out.shape == (1, 16, encoder.out_channels)
         out.sum().backward()
-        unknown = rfp.Graph(edge_index, 16, None, ptr, check=False)
+        unknown = rfp.Graph.unchecked(edge_index, 16, None, ptr)
         with pytest.raises(DataDependentOutputException):
             encoder.complete(drawn, unknown, x=x)
 

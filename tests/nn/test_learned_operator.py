@@ -256,12 +256,11 @@ def test_a_padded_batch_with_a_known_bound_is_the_batch(form: str, weighted: boo
     graph = Graph(graph.edge_index, n, weight, graph.ptr)
     loops = torch.full((2, 5), n + 3)  # padded edges join padding alone
     edge_index = torch.cat([graph.edge_index, loops], dim=1)
-    padded = Graph(
+    padded = Graph.unchecked(
         edge_index,
         n + 4,
         None if weight is None else torch.cat([weight, torch.zeros(5)]),
         graph.ptr,
-        check=False,
         max_size=9,
         padded=True,
     )

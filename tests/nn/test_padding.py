@@ -59,7 +59,7 @@ def test_gradient_of_padding() -> None:
 def test_a_known_bound_makes_one_block_of_the_same_rows(sizes: list[int], tail: int, more: int) -> None:
     n, width = sum(sizes), min(max(sizes) + more, padding.ONE_BLOCK_MAX_SIZE)
     ptr = torch.tensor([0, *sizes]).cumsum(0)
-    layout = PaddedGraphs(Graph(NO_EDGES, n + tail, ptr=ptr, check=False, max_size=width, padded=tail > 0))
+    layout = PaddedGraphs(Graph.unchecked(NO_EDGES, n + tail, ptr=ptr, max_size=width, padded=tail > 0))
     (block,) = layout.blocks
     assert block.rows.shape == (len(sizes), width)
     for size, start, rows, real in zip(sizes, ptr.tolist(), block.rows, block.real, strict=False):  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_a_bound_that_is_too_wide_is_not_used() -> None:
 
 
 def test_nodes_of_no_graph_without_a_bound() -> None:
-    layout = PaddedGraphs(Graph(NO_EDGES, 9, ptr=torch.tensor([0, 3, 6]), check=False, padded=True))
+    layout = PaddedGraphs(Graph.unchecked(NO_EDGES, 9, ptr=torch.tensor([0, 3, 6]), padded=True))
     x = torch.randn(9, 2)
     back = layout.unpad([layout.pad(x, block) for block in layout.blocks])
     assert torch.equal(back[:6], x[:6])
@@ -94,6 +94,6 @@ def test_nodes_of_no_graph_without_a_bound() -> None:
 
 def test_with_a_bound_nothing_is_asked_of_the_device() -> None:
     ptr = torch.empty(4, dtype=torch.long, device="meta")  # has no values: reading one raises
-    layout = PaddedGraphs(Graph(NO_EDGES.to("meta"), 12, ptr=ptr, check=False, max_size=5, padded=True))
+    layout = PaddedGraphs(Graph.unchecked(NO_EDGES.to("meta"), 12, ptr=ptr, max_size=5, padded=True))
     x = torch.empty(12, 2, device="meta")
     assert layout.unpad([layout.pad(x, block) for block in layout.blocks]).shape == (12, 2)

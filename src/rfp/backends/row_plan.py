@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 from rfp.csr import CSR
 
@@ -40,16 +38,9 @@ class RowPlan:
     heavy_end: Tensor
 
 
-_PLANS: Any = WeakIdKeyDictionary()
-
-
 def row_plan(csr: CSR) -> RowPlan:
-    """The plan of a pattern: computed once, kept as long as its index tensor lives. O(n log n), one synchronisation."""
-    plan: RowPlan | None = _PLANS.get(csr.col)
-    if plan is None:
-        plan = _plan(csr.crow)
-        _PLANS[csr.col] = plan
-    return plan
+    """The plan of a pattern: computed once and kept with it. O(n log n), one synchronisation."""
+    return csr.memo.of(_plan, csr.crow)
 
 
 def _plan(crow: Tensor) -> RowPlan:

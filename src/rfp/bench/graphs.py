@@ -44,7 +44,7 @@ def power_law(num_nodes: int, num_edges: int, seed: int = 0, device: str = "cpu"
     keep = torch.randperm(len(keys), generator=generator, device=device)[:num_edges]
     low, high = keys[keep] // num_nodes, keys[keep] % num_nodes
     both = torch.cat([low * num_nodes + high, high * num_nodes + low]).sort().values
-    return Graph(torch.stack([both // num_nodes, both % num_nodes]), num_nodes, check=False)
+    return Graph.unchecked(torch.stack([both // num_nodes, both % num_nodes]), num_nodes)
 
 
 def matchings(num_nodes: int, num_edges: int, device: str = "cpu", seed: int = 0) -> CSR:
@@ -123,7 +123,7 @@ def first_graphs(graph: Graph, count: int) -> Graph:
     """The first graphs of a batch."""
     nodes = int(graph.offsets[count])
     inside = graph.edge_index[0] < nodes
-    return Graph(graph.edge_index[:, inside], nodes, ptr=graph.offsets[: count + 1], check=False)
+    return Graph.unchecked(graph.edge_index[:, inside], nodes, ptr=graph.offsets[: count + 1])
 
 
 def molecule_like(num_graphs: int, seed: int = 0) -> Graph:
@@ -135,7 +135,7 @@ def molecule_like(num_graphs: int, seed: int = 0) -> Graph:
         tree = torch.stack([torch.arange(1, n), parent])
         extra = torch.randint(0, n, (2, 3), generator=generator)
         edges = torch.cat([tree, extra[:, extra[0] != extra[1]]], 1)
-        graphs.append(Graph(torch.cat([edges, edges.flip(0)], 1), n, check=False))
+        graphs.append(Graph.unchecked(torch.cat([edges, edges.flip(0)], 1), n))
     return batch_graphs(graphs)
 
 
@@ -153,5 +153,5 @@ def random_batch(num_graphs: int, largest: int, seed: int) -> Graph:
         elif i % 16 != 9:
             upper = torch.rand(n, n, generator=generator) < torch.rand((), generator=generator) ** 2
         upper = upper.triu(1)
-        graphs.append(Graph((upper | upper.T).nonzero().T, n, check=False))
+        graphs.append(Graph.unchecked((upper | upper.T).nonzero().T, n))
     return batch_graphs(graphs)

@@ -73,7 +73,7 @@ def _ours_and_plain(graph: Graph) -> Iterator[Contender]:
     n = graph.num_nodes
     result = n * 64 * 17 * 4 + graph.edge_index.nbytes
     moved = moved_bytes(graph.num_edges + n, n, 64, 16)
-    fresh = partial(Graph, graph.edge_index, n, check=False)  # nothing cached between repeats
+    fresh = partial(Graph.unchecked, graph.edge_index, n)  # nothing cached between repeats
     yield Contender("rfp", lambda: encode(fresh(), SETTINGS), result_bytes=result, moved_bytes=moved)
     if graph.device.type == "cuda":
         yield from _on_gpu(graph, moved)
@@ -147,7 +147,7 @@ def scaling(device: str, data_root: Path | None) -> Iterator[Contender]:
     for exponent in range(5, largest + 1):
         num_edges = 10**exponent
         graph = power_law(num_edges // 7, num_edges, device=device)
-        fresh = partial(Graph, graph.edge_index, graph.num_nodes, check=False)
+        fresh = partial(Graph.unchecked, graph.edge_index, graph.num_nodes)
         yield Contender(
             f"rfp, 10^{exponent} edges",
             lambda fresh=fresh: rfp.encode(fresh(), num_channels=16, num_steps=16),  # type: ignore[misc]
@@ -180,4 +180,4 @@ def huge(device: str, data_root: Path | None) -> Iterator[Contender]:
 
 def _bare(num_nodes: int, device: str) -> Graph:
     """Nodes to draw features for; a list of the edges would not fit beside the matrix."""
-    return Graph(torch.zeros(2, 0, dtype=torch.long, device=device), num_nodes, check=False)
+    return Graph.unchecked(torch.zeros(2, 0, dtype=torch.long, device=device), num_nodes)

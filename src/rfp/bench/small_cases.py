@@ -61,7 +61,7 @@ def many_small(device: str, data_root: Path | None) -> Iterator[Contender]:
     _check(device)
     here = graph.to(device)
     result = graph.num_nodes * 16 * 17 * 2 * 4 + graph.edge_index.nbytes
-    fresh = partial(Graph, here.edge_index, here.num_nodes, None, here.ptr, check=False)
+    fresh = partial(Graph.unchecked, here.edge_index, here.num_nodes, None, here.ptr)
     moved = moved_bytes(graph)
     yield Contender("rfp", lambda: encode(fresh(), SETTINGS), result_bytes=result, moved_bytes=moved)
     if device == "cuda":
@@ -92,7 +92,7 @@ def one_batch(device: str, data_root: Path | None) -> Iterator[Contender]:
     yield from notes
     here = first_graphs(molecules, BATCH).to(device)
     gate(here, num_channels=16, num_steps=16, operators=BOTH)
-    fresh = partial(Graph, here.edge_index, here.num_nodes, None, here.ptr, check=False)
+    fresh = partial(Graph.unchecked, here.edge_index, here.num_nodes, None, here.ptr)
     moved = moved_bytes(here)
     yield Contender("rfp", lambda: encode(fresh(), SETTINGS), repeats=50, moved_bytes=moved)
     if device == "cuda":
@@ -130,7 +130,7 @@ def _one_by_one(graph: Graph) -> list[Graph]:
     edges = torch.bincount(graph.batch[graph.edge_index[0]], minlength=graph.num_graphs).tolist()
     pieces = torch.split(graph.edge_index, edges, dim=1)
     sizes = graph.sizes.tolist()
-    return [Graph(e - low, n, check=False) for e, low, n in zip(pieces, bounds, sizes, strict=False)]
+    return [Graph.unchecked(e - low, n) for e, low, n in zip(pieces, bounds, sizes, strict=False)]
 
 
 def _pyg_transforms(graphs: list[Graph], share: float, where: str) -> Iterator[Contender]:

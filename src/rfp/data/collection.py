@@ -92,7 +92,7 @@ class GraphCollection:
     def graph(self) -> Graph:
         """All graphs as one batch in the form of the rest of the library; a single graph has no ``ptr``."""
         ptr = self.ptr if self.num_graphs > 1 else None
-        return Graph(self.edge_index, self.num_nodes, self.edge_weight, ptr, check=False)
+        return Graph.unchecked(self.edge_index, self.num_nodes, self.edge_weight, ptr)
 
     def check(self) -> GraphCollection:
         """This collection; raises if an index is out of range, an edge joins two graphs or a weight is not finite."""

@@ -79,7 +79,7 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> LoadedGr
         values = table.column(2).to_numpy()
         check_weights(values, where)
         weight = torch.from_numpy(values.copy())
-    graph = Graph(torch.from_numpy(edges), num_nodes, weight, check=False)
+    graph = Graph.unchecked(torch.from_numpy(edges), num_nodes, weight)
     return LoadedGraph(
         graph=graph if options.directed else graph.to_undirected(),
         node_ids=ids,

@@ -51,7 +51,7 @@ def read_parquet(path: Path, options: ReadOptions) -> LoadedGraph:
         values = _numbers(column(columns.weight), names[columns.weight], path)
         check_weights(values, where)
         weight = torch.from_numpy(values)
-    graph = Graph(torch.from_numpy(edges), num_nodes, weight, check=False)
+    graph = Graph.unchecked(torch.from_numpy(edges), num_nodes, weight)
     return LoadedGraph(
         graph=graph if options.directed else graph.to_undirected(),
         node_ids=ids,

@@ -253,7 +253,7 @@ class RandomFeaturePropagation(nn.Module):
             # To the normalisations the padding is one more graph; the operators, which know it for what it is, make it
             # zero.
             ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
-            graph = Graph(graph.edge_index, num_nodes, graph.edge_weight, ptr, check=False)
+            graph = Graph.unchecked(graph.edge_index, num_nodes, graph.edge_weight, ptr)
         storage = propagate(operators, start, replace(self.settings, start="drawn"), ptr=graph.offsets).storage
         return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
@@ -308,4 +308,4 @@ def read_graph(
         ptr = offsets(torch.bincount(batch))
     if edge_weight is not None:
         edge_weight = edge_weight.detach().view(-1)
-    return Graph(edge_index, num_nodes, edge_weight, ptr, check=False)
+    return Graph.unchecked(edge_index, num_nodes, edge_weight, ptr)

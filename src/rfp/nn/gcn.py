@@ -3,7 +3,6 @@ r"""The GCN's matrix :math:`\tilde D^{-1/2} \tilde A \tilde D^{-1/2}` as a spars
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -78,11 +77,6 @@ def gcn_sum(x: Tensor, graph: Graph) -> Tensor:
     return (scaled * diagonal[:, None]).index_add(0, target, messages) * scale
 
 
-_KEPT: WeakKeyDictionary[Graph, GCNMatrix] = WeakKeyDictionary()
-
-
 def gcn_matrix(graph: Graph) -> GCNMatrix:
     """The matrix of a graph that is kept between calls: built at the first one."""
-    if graph not in _KEPT:
-        _KEPT[graph] = GCNMatrix(graph)
-    return _KEPT[graph]
+    return graph.memo.of(GCNMatrix, graph)

@@ -121,9 +121,8 @@ def copies(graph: Graph, number: int) -> Graph:
     """
     first = torch.arange(number, device=graph.device)[:, None] * graph.num_nodes
     ptr = torch.cat([(graph.offsets[:-1] + first).flatten(), graph.offsets.new_full((1,), number * graph.num_nodes)])
-    repeated = Graph(graph.edge_index[:, :0], number * graph.num_nodes, None, ptr, check=False)
-    repeated.__dict__["keys"] = graph.keys.repeat(number)  # where the cached property would put those without edges
-    return repeated
+    nodes = number * graph.num_nodes
+    return Graph.unchecked(graph.edge_index[:, :0], nodes, None, ptr, known_keys=graph.keys.repeat(number))
 
 
 class LearnedMatrix:

@@ -95,7 +95,7 @@ def split_hubs(graph: Graph, pattern: str, hubs: int | None, *, per_node: bool =
     edge_index = torch.from_numpy(np.stack([inside.row, inside.col]).astype(np.int64)).to(graph.device)
     counts = torch.from_numpy(at_nodes(ordered, first)).double() if per_node else None
     return HubSplit(
-        rest=Graph(edge_index, first, check=False),
+        rest=Graph.unchecked(edge_index, first),
         nodes=torch.from_numpy(ordered.order[:first]),
         count=int(once(ordered, first).sum()),
         per_node=counts,

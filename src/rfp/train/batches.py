@@ -155,7 +155,7 @@ class Batches:
         drawn = None
         if not self._keep and (self._draw is not None or self._draw_signs is not None):
             weight = getattr(whole, "edge_weight", None)
-            graphs = Graph(whole.edge_index, whole.num_nodes, weight, whole.ptr, check=False)
+            graphs = Graph.unchecked(whole.edge_index, whole.num_nodes, weight, whole.ptr)
             drawn = None if self._draw is None else self._draw(whole, graphs)
             if self._draw_signs is not None:
                 self._draw_signs(whole, graphs)
@@ -174,7 +174,7 @@ class Batches:
             weight = getattr(data, "edge_weight", None)
             largest = int(self._nodes[batches[i]].max())
             ptr = offsets[graph_of.offsets_of(i)]
-            graph = Graph(edge_index[:, e], nodes[i], weight, ptr, check=False, max_size=largest)
+            graph = Graph.unchecked(edge_index[:, e], nodes[i], weight, ptr, max_size=largest)
             vars(graph)["batch"] = batch_of_node[n]  # known already, so it need not be computed
             if orders is not None:
                 by_target, target_ptr, by_source, source_ptr = orders

@@ -134,8 +134,8 @@ class StaticStep:
         """One update by what the padded tensors hold."""
         # A new object around the same tensors: what a graph remembers is of one batch.
         weight = getattr(self.data, "edge_weight", None)
-        graph = Graph(
-            self._edge_index, self.num_nodes, weight, self._ptr, check=False, max_size=self.max_size, padded=True
+        graph = Graph.unchecked(
+            self._edge_index, self.num_nodes, weight, self._ptr, max_size=self.max_size, padded=True
         )
         vars(graph)["batch"] = self._batch
         self._update(self.data, graph, self.drawn, self.label)

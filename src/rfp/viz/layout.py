@@ -93,7 +93,7 @@ def _undirected_pairs(graph: Graph) -> NDArray[np.int64]:
 def _start(graph: Graph, ends: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
     """RFP coordinates of each connected component, components side by side on a spiral by size; spacing about 1."""
     n = graph.num_nodes
-    plain = Graph(torch.from_numpy(np.concatenate([ends, ends[::-1]], axis=1)), n, check=False)
+    plain = Graph.unchecked(torch.from_numpy(np.concatenate([ends, ends[::-1]], axis=1)), n)
     count, label = connected_components(plain.to_scipy(np.float32), directed=False)
     local = rfp_coordinates(plain, seed=0) if n > 3 else np.zeros((n, 2))
     sizes = np.bincount(label, minlength=count)
