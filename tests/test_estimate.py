@@ -1,5 +1,7 @@
 """The estimate against what is allocated."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx as nx
@@ -23,11 +25,42 @@ def test_trajectory_bytes_are_exact(storage_dtype: torch.dtype | None) -> None:
 
 
 def test_operations_by_hand() -> None:
-    # n=10, 20 directed edges, k=2, P=4, w=2, QR: products 2·(20+10)·2·4, normalisations 4·10·2²·2
+    # n=10, 20 directed edges, k=2, P=4, w=2, QR: products 2·(20+10)·2·4, two normalisations of 4·10·2² + 2³
     settings = Settings(num_channels=2, num_steps=4, normalize_every=2)
-    assert estimate(settings=settings, num_nodes=10, num_edges=20).operations == 480 + 320
+    assert estimate(settings=settings, num_nodes=10, num_edges=20).operations == 480 + 2 * (160 + 8)
     plain = Settings(num_channels=2, num_steps=4, normalization="none")
     assert estimate(settings=plain, num_nodes=10, num_edges=20).operations == 480
+
+
+def test_square_matrices_are_counted() -> None:
+    small = {"num_nodes": 4, "num_edges": 6}
+    wide = estimate(num_channels=100_000, **small)
+    assert wide.working_bytes > 10 * 8 * 100_000**2  # a Gram matrix has 80 GB
+    assert estimate(num_channels=100_000, normalization="l2", **small).working_bytes < 10**8
+    assert estimate(num_channels=100_000, num_steps=0, **small).working_bytes < 10**8
+    batch = [nx.path_graph(3)] * 5
+    one, five = (estimate(graphs, num_channels=1000).working_bytes for graphs in (batch[:1], batch))
+    assert five > 4.9 * one
+
+
+def test_the_estimate_covers_what_qr_allocates() -> None:
+    # In a process of its own: the peak of a process never falls.
+    code = (
+        "import re, networkx as nx, rfp\n"
+        "peak = lambda: 1024 * int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+        "graph = rfp.as_graph(nx.cycle_graph(10))\n"
+        "rfp.encode(graph, num_channels=4, num_steps=1, backend='sparse'); before = peak()\n"
+        "rfp.encode(graph, num_channels=2000, num_steps=1, backend='sparse')\n"
+        "needed, told = peak() - before, rfp.estimate(graph, num_channels=2000, num_steps=1).total_bytes\n"
+        "assert 0.25 * told < needed < 1.2 * told, (needed, told)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_graph_too_large_for_any_machine_is_estimated_at_once() -> None:
+    graph = rfp.Graph(torch.tensor([[0, 1], [1, 0]]), 2 * 10**9)
+    assert estimate(graph.to_undirected(), num_channels=16).trajectory_bytes == 2 * 10**9 * 17 * 16 * 4
 
 
 def test_memory_of_this_machine_is_known_or_none() -> None:

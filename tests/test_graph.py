@@ -86,6 +86,17 @@ def test_undirected_of_opposite_weights_is_symmetric() -> None:
     np.testing.assert_array_equal(dense(opposite.to_undirected()), [[0, 2, 0], [2, 0, -3], [0, -3, 0]])
 
 
+def test_undirected_with_mostly_isolated_nodes_is_the_same(directed: Graph) -> None:
+    few = directed.to_undirected()
+    edges = directed.edge_index * 1000  # nodes 0, 1000, ..., the same graph among isolated ones
+    many = Graph(edges, 5000, directed.edge_weight).to_undirected()
+    assert many.num_nodes == 5000
+    assert torch.equal(many.edge_index, few.edge_index * 1000)
+    assert torch.equal(many.edge_weight, few.edge_weight)
+    huge = Graph(edges, 2 * 10**12, directed.edge_weight).to_undirected()
+    assert torch.equal(huge.edge_index, many.edge_index)
+
+
 def test_a_batch_keeps_graphs_apart() -> None:
     data = [Data(edge_index=PATH, num_nodes=3), Data(edge_index=PATH[:, :2], num_nodes=2)]
     ours, theirs = as_graph(data), as_graph(Batch.from_data_list(data))

@@ -30,6 +30,8 @@ from rfp.ragged import join, offsets
 
 # Edges hashed at a time: on a CPU the temporaries of a chunk stay in cache, on a GPU every chunk is a dozen launches.
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
+# Nodes for each edge beyond which work on the edges alone is the smaller part.
+_MOSTLY_ISOLATED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,12 +218,16 @@ class Graph:
         return bool((abs(matrix - matrix.T)).nnz == 0)
 
     def to_undirected(self) -> Graph:
-        """Each edge counts in both directions: ``A[i, j]`` becomes the larger in magnitude of ``A[i, j]``, ``A[j, i]``
+        r"""Each edge counts in both directions: ``A[i, j]`` becomes the larger in magnitude of ``A[i, j]``, ``A[j, i]``
         (the positive one of two opposite values).
 
         An undirected graph is returned unchanged up to the order and the merging of duplicates, whether its edges were
-        listed once or twice.
+        listed once or twice. Costs :math:`O(n + m)`, or :math:`O(m \log m)` where most nodes are isolated.
         """
+        if self.num_nodes > _MOSTLY_ISOLATED * (self.num_edges + 1):  # the rows of a matrix would be most of the work
+            present, ends = torch.unique(self.edge_index, return_inverse=True)
+            few = Graph.unchecked(ends, len(present), self.edge_weight).to_undirected()
+            return Graph.unchecked(present[few.edge_index], self.num_nodes, few.edge_weight, self.ptr)
         matrix = self.to_scipy()
         transposed = matrix.T.tocsr()
         merged = matrix.maximum(transposed)

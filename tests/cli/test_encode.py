@@ -192,6 +192,24 @@ def test_estimate_runs_nothing() -> None:
     assert os.listdir() == ["g.csv"]
 
 
+def test_the_estimate_of_a_huge_graph_is_immediate() -> None:
+    Path("n.txt").write_text("0 1\n1 2\n")
+    values = json.loads(done("n.txt", "--num-nodes", "2000000000", "--estimate", "--json").stdout)
+    assert (values["num_nodes"], values["output_bytes"]) == (2 * 10**9, 2 * 10**9 * 17 * 16 * 4)
+
+
+def test_what_would_never_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("g.csv", "-P", "10000000", "-o", "a.npy")
+    assert "-P 10,000,000 gives 160,000,016 numbers for each node" in str(result.exception)
+    result = run("g.csv", "-k", "1000000", "-o", "a.npy")
+    assert "a k x k matrix 8.0 TB); use fewer channels" in str(result.exception)
+    assert json.loads(done("g.csv", "-k", "100000", "--estimate", "--json").stdout)["working_bytes"] > 80 * 10**9
+    assert os.listdir() == ["g.csv"]
+    monkeypatch.setattr("rfp.cli.encode_run.MAX_STEPS", 1)
+    done("g.csv", *SMALL, "-o", "a.npy", "--force")
+    assert np.load("a.npy").shape == (4, 9)
+
+
 def test_an_existing_output_is_kept_unless_forced() -> None:
     done("g.csv", *SMALL, "-o", "a.npy")
     before = Path("a.npy").read_bytes()

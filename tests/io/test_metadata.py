@@ -55,3 +55,15 @@ def test_text_is_the_same_json_with_one_line_a_block() -> None:
     text = as_text(about)
     assert json.loads(text) == about
     assert text.count('"step"') == sum('"step"' in line and '"stop"' in line for line in text.splitlines()) == 3
+
+
+def test_the_layout_of_very_many_steps_stays_short() -> None:
+    blocks = layout(Settings(num_channels=3, num_steps=10**7, operators=("adjacency", "random_walk")))
+    assert [(block["step"], block["start"], block["stop"]) for block in blocks] == [
+        (0, 0, 3),
+        (10**7, 3 * 10**7, 3 * 10**7 + 3),
+        (0, 3 * 10**7 + 3, 3 * 10**7 + 6),
+        (10**7, 6 * 10**7 + 3, 6 * 10**7 + 6),
+    ]
+    listed = layout(Settings(num_channels=3, num_steps=4, operators=("adjacency", "random_walk")))
+    assert listed[-1] == {"operator": "random_walk", "step": 4, "start": 27, "stop": 30}

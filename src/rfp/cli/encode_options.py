@@ -147,7 +147,7 @@ Output = Annotated[
         help="OUT.npy, .npz, .parquet or .pt; **-** writes .npy to standard output.",
     ),
 ]
-Force = Annotated[bool, _output("--force", help="Replace OUT if it exists.")]
+Force = Annotated[bool, _output("--force", help="Replace OUT if it exists, and run what is refused as endless.")]
 Stream = Annotated[
     bool | None,
     _output(

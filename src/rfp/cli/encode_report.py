@@ -36,7 +36,7 @@ def print_estimate(settings: Settings, loaded: LoadedGraph, device: torch.device
     rows = [
         ("graph", f"{values['num_nodes']:,} nodes, {values['num_edges']:,} edges (each direction counted)"),
         ("output", f"{human_bytes(cost.trajectory_bytes)}, {settings.num_trajectories} x {cost.width} columns"),
-        ("beside it", f"{human_bytes(cost.working_bytes)}: graph, operators, three steps"),
+        ("beside it", f"{human_bytes(cost.working_bytes)}: graph, operators, three steps, k x k matrices"),
         ("memory", human_bytes(cost.total_bytes) + of),
         ("work", f"{human_count(cost.operations)} floating-point operations"),
     ]

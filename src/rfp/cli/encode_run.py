@@ -27,6 +27,8 @@ from rfp.streaming import stream
 
 # Above this part of the free memory the result is streamed: the estimate leaves out what the allocator wastes.
 MEMORY_SHARE = 0.7
+# Steps beyond which nobody waits: a step takes 5 to 100 microseconds even on a graph of a few nodes.
+MAX_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def run(job: Job, bar: Bar) -> dict[str, Any]:
     loaded = read_graph(job.graph, job.options)
     lap("read")
     cost = estimate(loaded.graph, job.settings)
+    _refuse_endless(job, cost)
     streamed = _decide(job, cost)
     num_nodes = loaded.graph.num_nodes
     about: dict[str, Any] = {
@@ -133,6 +136,25 @@ def _refuse_existing(job: Job) -> None:
         raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
     if job.path.is_dir():
         raise FileError(f"{job.path} is a folder; give a file name")
+
+
+def _refuse_endless(job: Job, cost: Estimate) -> None:
+    """Refuse, unless forced, what would take days, or more memory than there is even when it is streamed."""
+    if job.force:
+        return
+    k, steps = job.settings.num_channels, job.settings.num_steps
+    if steps > MAX_STEPS:
+        raise ArgumentError(
+            f"-P {steps:,} gives {cost.width:,} numbers for each node and may never end; channels have converged after "
+            f"some hundred steps. Give -P of at most {MAX_STEPS:,}, or go on with --force"
+        )
+    available = available_memory(job.device)
+    if available is not None and cost.working_bytes > available:
+        raise ArgumentError(
+            f"{job.graph} needs {human_bytes(cost.working_bytes)} of memory beside the result and "
+            f"{human_bytes(available)} is free (a state has {human_bytes(cost.trajectory_bytes / (steps + 1))}, a "
+            f"k x k matrix {human_bytes(8 * k * k)}); use fewer channels or trajectories, or go on with --force"
+        )
 
 
 def _decide(job: Job, cost: Estimate) -> bool:

@@ -16,6 +16,9 @@ from rfp.io.options import LoadedGraph, ReadOptions
 from rfp.propagate import Report
 from rfp.settings import Settings
 
+# Blocks of columns that are listed one by one: more would make the side-car larger than many an encoding.
+MAX_BLOCKS = 10_000
+
 
 def arguments(settings: Settings) -> dict[str, Any]:
     """Every argument of the encoding as JSON values.
@@ -36,10 +39,20 @@ def _plain(value: Any) -> Any:
 def layout(settings: Settings) -> list[dict[str, Any]]:
     """What the columns are: for each operator and step, the columns ``start`` to ``stop - 1`` hold its k channels.
 
+    Of very many steps (see ``MAX_BLOCKS``) only the first and the last of each operator are listed; those between
+    follow one another with k columns each.
+
     >>> layout(Settings(num_channels=4, num_steps=1))[1]
     {'operator': 'normalized_adjacency', 'step': 1, 'start': 4, 'stop': 8}
     """
     k = settings.num_channels
+    if len(settings.operators) * settings.num_steps > MAX_BLOCKS:
+        return [
+            {"operator": str(name), "step": step, "start": (first + step) * k, "stop": (first + step + 1) * k}
+            for i, name in enumerate(settings.operators)
+            for first in [i * (settings.num_steps + 1)]
+            for step in (0, settings.num_steps)
+        ]
     steps = [(name, step) for name in settings.operators for step in range(settings.num_steps + 1)]
     return [
         {"operator": str(name), "step": step, "start": i * k, "stop": (i + 1) * k}
