@@ -10,7 +10,7 @@ import rfp
 ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
-    ["_version", "available", "errors", "environment", "hashing", "memo", "precision", "ragged"],
+    ["_version", "available", "errors", "environment", "hashing", "memo", "precision", "ragged", "rounding"],
     ["csr"],
     ["graph", "triton_features"],
     ["conversion", "features", "operators", "normalization"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
 from pathlib import Path
 
 import torch
@@ -52,8 +51,8 @@ class EncodingCache:
         path = self.folder / f"{key}.pt"
         try:
             content = torch.load(path, map_location=device, weights_only=True)
-            events = Counter(json.loads(content["events"]))
-            return Trajectory(content["storage"], Report(content["backend"], f"cached in {path}", events))
+            events = json.loads(content["events"])
+            return Trajectory(content["storage"], Report(content["backend"], f"cached in {path}", [events]))
         except FileNotFoundError:
             return None
         except Exception:  # torch.load names no exception type; any unreadable entry is computed again

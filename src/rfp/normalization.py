@@ -10,24 +10,43 @@ name               result, per graph                                           u
 ``inverse_gram``   :math:`a (a^\top a)^{+}`                                    PowerEmbed
 ``none``           :math:`a`                                                   SGC, SIGN, trace estimates
 =================  ==========================================================  =============================
+
+A normalisation is ``(a, ptr, rounding) -> (a, events)``: the events say what it had to do, ``rounding`` what the
+columns of the product owe to rounding (:mod:`rfp.rounding`), without which every column counts as exact.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rfp.errors import unknown_choice
+from rfp.errors import ArgumentError, unknown_choice
+from rfp.rounding import Rounding
 
-# Events counted while normalising: which method ran, how many columns were found dependent.
-Tally = Counter[str]
-Normalization = Callable[[Tensor, Tensor, Tally], Tensor]
-# What the faces take: a name, or a callable (a [B, n, k], ptr) -> a.
-NormalizationChoice = str | Callable[[Tensor, Tensor], Tensor]
+# What happened while normalising, counted: which method ran, how many columns were found dependent. A count on a GPU
+# stays there until somebody asks for the sum.
+Events = Mapping[str, int | Tensor]
+Normalization = Callable[[Tensor, Tensor, Rounding | None], tuple[Tensor, Events]]
+
+
+def count_events(events: Iterable[Events]) -> Counter[str]:
+    """The sum of the events of many steps; waits for counts that are still being computed on a device.
+
+    Example:
+        >>> count_events([{"dependent_columns": torch.tensor([2, 1])}, {"dependent_columns": 1, "householder": 0}])
+        Counter({'dependent_columns': 4})
+    """
+    total: Counter[str] = Counter()
+    for step in events:
+        for name, count in step.items():
+            total[name] += int(count.sum()) if isinstance(count, Tensor) else count
+    return +total
 
 
 def dependence_tolerance(dtype: torch.dtype) -> float:
@@ -46,84 +65,106 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     return torch.segment_reduce(x, "sum", lengths=ptr.diff(), axis=0, unsafe=x.is_cuda)
 
 
+def column_lengths(a: Tensor, ptr: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k] float64
+    """The norm of each column of each graph; squares are summed in float64, where those of float32 do not overflow."""
+    node_first = a.transpose(0, 1)
+    if len(ptr) == 2:
+        lengths: Tensor = torch.linalg.vector_norm(node_first, dim=0, keepdim=True, dtype=torch.float64)
+        return lengths
+    squares = segment_sum(node_first.double().square(), ptr)
+    # The square root has no gradient at 0: leave the zeros out of it, not only out of the result.
+    return torch.where(squares > 0, squares, 1.0).sqrt() * (squares > 0)
+
+
 def _blocks(a: Tensor, ptr: Tensor) -> Iterator[Tensor]:
     bounds = ptr.tolist()
     for start, stop in itertools.pairwise(bounds):
         yield a[:, start:stop]
 
 
-def none(a: Tensor, ptr: Tensor, tally: Tally) -> Tensor:
+def none(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
     """No normalisation."""
-    return a
+    return a, {}
 
 
-def l2(a: Tensor, ptr: Tensor, tally: Tally) -> Tensor:
+def l2(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
     r"""Divide each channel by its norm, :math:`a / \lVert a \rVert_2` (Eq. 5), for each graph; zero stays zero.
 
-    Squares are summed in float64, so nothing overflows before float32 itself does. O(n k B).
+    A column that is no longer than its rounding counts as zero. O(n k B).
 
     Args:
         a: ``[B, n, k]``.
         ptr: ``[num_graphs + 1]``.
-        tally: Receives the number of zero columns.
+        rounding: Of the state that was multiplied to give ``a``.
+
+    Returns:
+        ``[B, n, k]``, and ``zero_columns``.
 
     Example:
-        >>> l2(torch.tensor([[[3.0, 0.0], [4.0, 0.0]]]), torch.tensor([0, 2]), Counter())
+        >>> l2(torch.tensor([[[3.0, 0.0], [4.0, 0.0]]]), torch.tensor([0, 2]))[0]
         tensor([[[0.6000, 0.0000],
                  [0.8000, 0.0000]]])
     """
-    node_first = a.transpose(0, 1)
-    if len(ptr) == 2:
-        norm = torch.linalg.vector_norm(node_first, dim=0, keepdim=True, dtype=torch.float64)
-    else:
-        squares = segment_sum(node_first.double().square(), ptr)  # [G, B, k]
-        # The square root has no gradient at 0: leave the zeros out of it, not only out of the result.
-        norm = torch.where(squares > 0, squares, 1.0).sqrt() * (squares > 0)
-    inverse = torch.where(norm > 0, 1 / norm.clamp_min(torch.finfo(torch.float64).tiny), 0.0)
+    norm = column_lengths(a, ptr)
+    zero = norm == 0
+    if rounding is not None:
+        zero = zero | (norm <= rounding.after(norm.detach()).noise)
+    inverse = torch.where(zero, 0.0, 1 / torch.where(zero, 1.0, norm))
     if len(ptr) != 2:
         inverse = torch.repeat_interleave(inverse, ptr.diff(), dim=0, output_size=a.size(1))
-    return (node_first * inverse).to(a.dtype).transpose(0, 1)
+    node_first = a.transpose(0, 1)
+    return (node_first * inverse).to(a.dtype).transpose(0, 1), {"zero_columns": zero.sum()}
 
 
-def qr(a: Tensor, ptr: Tensor, tally: Tally) -> Tensor:
+def qr(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
     r"""Orthonormalise the columns of each graph: :math:`a^\top a = I` with the same span (Eq. 6).
 
     :math:`Q` of the Householder decomposition with :math:`R_{ii} > 0`, which makes it unique and so equivariant to a
-    permutation of the nodes. It departs from plain QR in one place: a column that depends on those before it,
-    :math:`R_{ii} \le tol \cdot \max_j \lVert a_j \rVert`, becomes zero and the later columns are not projected against
-    it. (Plain QR fills such columns with an arbitrary basis, which depends on the order of the nodes.) Fewer nodes than
-    channels is the same case: the columns after the n-th are zero.
+    permutation of the nodes. It departs from plain QR in one place: a column that depends on those before it becomes
+    zero and the later columns are not projected against it. (Plain QR fills such columns with an arbitrary basis, which
+    depends on the order of the nodes.) Fewer nodes than channels is the same case: the columns after the n-th are zero.
+    A column is dependent where
+
+    .. math:: R_{jj} \le tol \cdot \max_i \lVert a_i \rVert
+        \quad\text{or}\quad R_{jj} \le e \, \alpha_j, \qquad e = \max_i e_i,
+
+    with the noise :math:`e_i` of the columns and its amplification :math:`\alpha_j` of :mod:`rfp.rounding`: what
+    remains of it is then small, or could be rounding alone.
 
     Args:
         a: ``[B, n, k]``.
         ptr: ``[num_graphs + 1]``.
-        tally: Receives ``householder`` (decompositions) and ``dependent_columns``.
+        rounding: Of the state that was multiplied to give ``a``.
+
+    Returns:
+        ``[B, n, k]``; ``householder`` (decompositions) and ``dependent_columns``.
 
     Costs O(n k²) a trajectory, times the number of dependent columns plus one.
     """
+    noise = None
+    if rounding is not None and a.size(2):
+        noise = rounding.after(column_lengths(a.detach(), ptr)).noise.amax(-1).tolist()  # [G][B]
+    events: Counter[str] = Counter()
     parts = []
-    for block in _blocks(a, ptr):
-        columns = [_qr_of_one(one, tally) for one in block]
+    for g, block in enumerate(_blocks(a, ptr)):
+        columns = [_qr_of_one(one, 0.0 if noise is None else noise[g][b], events) for b, one in enumerate(block)]
         parts.append(torch.stack(columns))
-    return torch.cat(parts, dim=1) if parts else a
+    return torch.cat(parts, dim=1) if parts else a, events
 
 
-def _qr_of_one(a: Tensor, tally: Tally) -> Tensor:  # [n, k] -> [n, k]
-    n, k = a.shape
+def _qr_of_one(a: Tensor, noise: float, events: Counter[str]) -> Tensor:  # [n, k] -> [n, k]
     exact = a.double()
     threshold = dependence_tolerance(a.dtype) * (float(exact.detach().norm(dim=0).max()) if a.numel() else 0.0)
-    kept = list(range(k))
+    kept = list(range(a.size(1)))
     while kept:
         # One decomposition for each dependent column: remove the first one found and start again.
         q, r = torch.linalg.qr(exact[:, kept])
-        tally["householder"] += 1
-        pivots = torch.zeros(len(kept), dtype=torch.float64)
-        pivots[: min(n, len(kept))] = r.detach().diagonal().cpu()
-        dependent = (pivots.abs() <= threshold).nonzero()
-        if not len(dependent):
+        events["householder"] += 1
+        dependent = _first_dependent(r.detach(), threshold, noise)
+        if dependent is None:
             break
-        del kept[int(dependent[0])]
-        tally["dependent_columns"] += 1
+        del kept[dependent]
+        events["dependent_columns"] += 1
     out = torch.zeros_like(exact)
     if kept:
         sign = torch.where(r.detach().diagonal() < 0, -1.0, 1.0)
@@ -131,28 +172,61 @@ def _qr_of_one(a: Tensor, tally: Tally) -> Tensor:  # [n, k] -> [n, k]
     return out.to(a.dtype)
 
 
-def inverse_gram(a: Tensor, ptr: Tensor, tally: Tally) -> Tensor:
+def _first_dependent(r: Tensor, threshold: float, noise: float) -> int | None:  # [min(n, k), k]
+    squares = r.cpu().numpy() ** 2
+    amplified = np.ones(squares.shape[1])  # alpha squared
+    for j in range(squares.shape[1]):
+        if j == len(squares) or squares[j, j] <= max(threshold**2, noise**2 * amplified[j]):
+            return j
+        amplified[j + 1 :] += squares[j, j + 1 :] * (amplified[j] / squares[j, j])
+    return None
+
+
+def inverse_gram(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
     r"""PowerEmbed's step, :math:`a (a^\top a)^{+}` for each graph, in float64.
 
-    With a pseudo-inverse (relative cut-off 1e-12 on the Gram matrix) it is defined for dependent columns too.
+    With a pseudo-inverse (relative cut-off 1e-12 on the Gram matrix) it is defined for dependent columns too. A column
+    that is no longer than its rounding counts as zero.
     """
+    real = torch.ones(len(ptr) - 1, a.size(0), a.size(2), dtype=torch.float64, device=a.device)
+    if rounding is not None:
+        length = column_lengths(a.detach(), ptr)
+        real = (length > rounding.after(length).noise).double()
     parts = []
-    for block in _blocks(a, ptr):
-        exact = block.double()
+    for g, block in enumerate(_blocks(a, ptr)):
+        exact = block.double() * real[g][:, None]
         gram = exact.transpose(1, 2) @ exact  # [B, k, k]
         parts.append((exact @ torch.linalg.pinv(gram, hermitian=True, rtol=1e-12)).to(a.dtype))
-    return torch.cat(parts, dim=1) if parts else a
+    return torch.cat(parts, dim=1) if parts else a, {}
 
 
 # A new normalisation is one function and one line here.
 NORMALIZATIONS: dict[str, Normalization] = {"l2": l2, "qr": qr, "inverse_gram": inverse_gram, "none": none}
+# A choice of N: a name, or a function ``(a [B, n, k], ptr) -> a``.
+NormalizationChoice = str | Callable[..., Any]
+
+
+def named(normalization: NormalizationChoice) -> NormalizationChoice:
+    """The name of a normalisation of this module given as a function: ``qr`` is ``"qr"``, with all its fast paths."""
+    names = [name for name, function in NORMALIZATIONS.items() if function is normalization]
+    return names[0] if names else normalization
 
 
 def as_normalization(normalization: NormalizationChoice) -> Normalization:
-    """Look a normalisation up by name, or wrap a callable ``(a [B, n, k], ptr) -> a``."""
-    if callable(normalization):
-        function = normalization
-        return lambda a, ptr, tally: function(a, ptr)
-    if normalization not in NORMALIZATIONS:
-        raise unknown_choice("normalization", normalization, NORMALIZATIONS)
-    return NORMALIZATIONS[normalization]
+    """Look a normalisation up by name, or wrap a callable ``(a [B, n, k], ptr) -> a`` or ``-> (a, events)``."""
+    normalization = named(normalization)
+    if not callable(normalization):
+        if normalization not in NORMALIZATIONS:
+            raise unknown_choice("normalization", normalization, NORMALIZATIONS)
+        return NORMALIZATIONS[normalization]
+    function = normalization
+
+    def own(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
+        result = function(a, ptr)
+        out, events = result if isinstance(result, tuple) else (result, {})
+        if not isinstance(out, Tensor) or out.shape != a.shape:
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ArgumentError(f"a normalization must keep the shape {tuple(a.shape)}, got {got}")
+        return out, events
+
+    return own

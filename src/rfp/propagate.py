@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from typing import Unpack
 
@@ -15,16 +16,16 @@ import torch
 from torch import Tensor
 
 from rfp.backends import choose, reference, sparse
-from rfp.backends.problem import Problem
+from rfp.backends.problem import Problem, Step
 from rfp.backends.start import begin
-from rfp.backends.tally import DeviceTally
 from rfp.errors import NumericalError
+from rfp.normalization import Events, count_events
 from rfp.operators import Operator
 from rfp.settings import LoopArguments, Settings, shows_settings
 
 # What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
 Record = Callable[[Tensor, Tensor], Tensor]
-Loop = Callable[[Problem, Operator, Counter[str]], Iterator[Tensor]]
+Loop = Callable[[Problem, Operator], Iterator[Step]]
 
 _LOOPS = {"reference": reference.loop, "sparse": sparse.loop}
 # Backends that compute the whole trajectory in one call; their modules need Numba or Triton.
@@ -40,11 +41,22 @@ _FALLBACKS = ("cholesky_dropping", "gram_schmidt")
 
 @dataclass(frozen=True)
 class Report:
-    """What ran: the backend and why, how often each method of orthonormalisation, how many columns were dependent."""
+    """What ran: the backend and why, how often each method of orthonormalisation, how many columns were dependent.
+
+    Args:
+        backend: Its name.
+        reason: Why it was chosen.
+        steps: The events of each step; those that a GPU still counts are waited for when somebody asks.
+    """
 
     backend: str
     reason: str
-    events: Counter[str] = field(default_factory=Counter)
+    steps: Sequence[Events] = ()
+
+    @cached_property
+    def events(self) -> Counter[str]:
+        """The events of all steps, added up."""
+        return count_events(self.steps)
 
     @property
     def dependent_columns(self) -> int:
@@ -123,11 +135,10 @@ def _problem(
     )
 
 
-def _begun(problem: Problem, start: str, backend: str, tally: Counter[str]) -> Problem:
+def _begun(problem: Problem, start: str, backend: str) -> tuple[Problem, Events]:
     """The problem from its step 0 on: the reference begins by the plain normalisation, the others by the fast one."""
-    if start == "drawn":
-        return problem
-    return replace(problem, features=begin(problem.features, problem.ptr, start, tally, plain=backend == "reference"))
+    features, events = begin(problem.features, problem.ptr, start, plain=backend == "reference")
+    return replace(problem, features=features), events
 
 
 def _loop(name: str) -> Loop:
@@ -146,7 +157,6 @@ def states(
     *,
     ptr: Tensor | None = None,
     record: Record | None = None,
-    tally: Counter[str] | None = None,
     **arguments: Unpack[LoopArguments],
 ) -> Iterator[Tensor]:
     r"""Yield :math:`a^{(0)} = r, a^{(1)}, \dots, a^{(P)}` one at a time (Eq. 1): one step in memory.
@@ -161,7 +171,6 @@ def states(
             are not read. The others may be given as keywords, with settings or without.
         ptr: ``[num_graphs + 1]`` node offsets when the nodes are those of several graphs.
         record: What to yield instead of a, ``(a, ptr) -> Tensor``; the iteration goes on with a.
-        tally: Receives the events that :class:`Report` counts, as they happen.
 
     Yields:
         ``[B, n, k]``, P + 1 times.
@@ -176,13 +185,20 @@ def states(
     """
     settings = Settings.of(settings, arguments)
     problem = _problem(operator, features, ptr, settings)
-    name, reason = choose(problem, settings.backend)
-    tally = Counter() if tally is None else tally
-    problem = _begun(problem, settings.start, name, tally)
-    for a in _loop(name)(problem, problem.operators[0], tally):
-        if settings.strict:
-            Report(name, reason, tally).check_strict()
+    for a, _ in steps(problem, problem.operators[0], settings):
         yield a if record is None else record(a, problem.ptr)
+
+
+def steps(problem: Problem, operator: Operator, settings: Settings) -> Iterator[Step]:
+    """:func:`states` of a problem, each with its events; of the settings, the start, the backend and strict are read."""
+    name, reason = choose(problem, settings.backend)
+    problem, begun = _begun(problem, settings.start, name)
+    for a, events in _loop(name)(problem, operator):
+        if begun:
+            events, begun = count_events([events, begun]), {}
+        if settings.strict:
+            Report(name, reason, [events]).check_strict()
+        yield Step(a, events)
 
 
 @shows_settings(LoopArguments)
@@ -209,32 +225,39 @@ def propagate(
     num_steps = settings.num_steps
     problem = _problem(operators, features, ptr, settings)
     name, reason = choose(problem, settings.backend) if record is None else ("sparse", "a record hook is given")
-    tally: Counter[str] = DeviceTally()
     kept_dtype = settings.storage_dtype or features.dtype
     b, n, k = problem.features.shape
     shape = (n, b, len(problem.operators), num_steps + 1, k)
-    report = Report(name, reason, tally)
     keep = record or _everything
-    problem = _begun(problem, settings.start, name, tally)
+    problem, begun = _begun(problem, settings.start, name)
+    found = [begun]
     if name in _WHOLE:
         run = import_module(_WHOLE[name]).run
-        storage = run(problem, kept_dtype, tally, progress)
+        storage, events = run(problem, kept_dtype, progress)
+        found.append(events)
     elif any(operator.differentiable for operator in problem.operators):
         # Autograd wants the steps as separate tensors, joined once.
-        kept = [
-            torch.stack([keep(a, problem.ptr) for a in _LOOPS[name](problem, S, tally)], dim=2)
-            for S in problem.operators
-        ]
+        kept = []
+        for operator in problem.operators:
+            taken = list(_LOOPS[name](problem, operator))
+            kept.append(torch.stack([keep(a, problem.ptr) for a, _ in taken], dim=2))
+            found += [events for _, events in taken]
         storage = torch.stack(kept, dim=2).transpose(0, 1).to(kept_dtype)
     else:
         storage = torch.empty(shape, dtype=kept_dtype, device=features.device)
         for o, operator in enumerate(problem.operators):
-            steps = _LOOPS[name](problem, operator, tally)
+            taken_one_by_one = _LOOPS[name](problem, operator)
             for p in range(num_steps + 1):
                 # No name is kept on the state, which would be one more copy in memory while the next is computed.
-                storage[:, :, o, p] = keep(next(steps), problem.ptr).transpose(0, 1)
+                found.append(_kept(next(taken_one_by_one), storage[:, :, o, p], keep, problem.ptr))
                 if progress is not None and p:
                     progress(1)
+    report = Report(name, reason, found)
     if settings.strict:
         report.check_strict()
     return Trajectory(storage, report)
+
+
+def _kept(step: Step, out: Tensor, keep: Record, ptr: Tensor) -> Events:
+    out.copy_(keep(step.state, ptr).transpose(0, 1))
+    return step.events

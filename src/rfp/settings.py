@@ -19,7 +19,7 @@ import torch
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.features import DISTRIBUTIONS, Distribution
-from rfp.normalization import NORMALIZATIONS, NormalizationChoice
+from rfp.normalization import NORMALIZATIONS, NormalizationChoice, named
 from rfp.operators import parse_name
 
 # Half precision is for storage only: Gram matrices of half-precision states lose orthogonality within a few steps.
@@ -201,12 +201,9 @@ def as_integer(name: str, value: Any, least: int | None = None) -> int:
 
 def _normalization(given: Any) -> NormalizationChoice:
     """A name, also for the library's own functions, whose fast forms are found by it; or a callable."""
-    for name, function in NORMALIZATIONS.items():
-        if given is function:
-            return name
+    given = named(given)
     if callable(given):
-        choice: NormalizationChoice = given
-        return choice
+        return given
     if given not in NORMALIZATIONS:
         raise unknown_choice("normalization", given, NORMALIZATIONS)
     return str(given)

@@ -10,7 +10,6 @@ Plain writes are used, not a memory map: on a full disk a map kills the process,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import IO, Any, Unpack
@@ -26,8 +25,9 @@ from rfp.conversion import as_graph
 from rfp.encode import encode, prepare
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
+from rfp.normalization import Events
 from rfp.operators import Operator
-from rfp.propagate import Report, states
+from rfp.propagate import Report, steps
 from rfp.settings import Arguments, Settings, shows_settings
 
 # The trajectory of as many small graphs as fit here is computed at a time.
@@ -85,57 +85,46 @@ def stream(
         name, reason = "sparse", f"streamed step by step, which the backend {name} does not do"
     header = {"descr": descr, "fortran_order": not by_graphs, "shape": settings.stored_shape(graph.num_nodes)}
     np.lib.format.write_array_header_1_0(file, header)
-    tally: Counter[str] = Counter()
+    events: list[Events] = []
     if by_graphs:
         del operators, drawn, problem  # each block of graphs makes its own
-        _write_graphs(replace(settings, backend=name), graph, file, tally, progress)
+        events = _write_graphs(replace(settings, backend=name), graph, file, progress)
     else:
-        start = begin(drawn, graph.offsets, settings.start, tally, plain=name == "reference")
+        start, begun = begin(drawn, graph.offsets, settings.start, plain=name == "reference")
+        problem, events = replace(problem, features=start), [begun]
         for operator in operators:
-            _write_steps(replace(settings, backend=name), operator, start, graph, file, tally, progress)
-    return Report(name, reason, tally)
+            events += _write_steps(replace(settings, backend=name), problem, operator, file, progress)
+    return Report(name, reason, events)
 
 
 def _write_steps(
-    settings: Settings,
-    operator: Operator,
-    start: Tensor,
-    graph: Graph,
-    file: IO[bytes],
-    tally: Counter[str],
-    progress: Callable[[int], None] | None,
-) -> None:
-    steps = states(
-        operator,
-        start,
-        replace(settings, start="drawn"),
-        ptr=graph.offsets,
-        tally=tally,
-    )
-    for p, a in enumerate(steps):
+    settings: Settings, problem: Problem, operator: Operator, file: IO[bytes], progress: Callable[[int], None] | None
+) -> list[Events]:
+    found = []
+    for p, (a, events) in enumerate(steps(problem, operator, replace(settings, start="drawn"))):
         # [B, n, k] -> [k, B, n]: in Fortran order the nodes run fastest and the channels slowest.
         _write(file, a.detach().to(settings.kept_dtype).permute(2, 0, 1))
+        found.append(events)
         if progress is not None and p:
             progress(1)
+    return found
 
 
 def _write_graphs(
-    settings: Settings,
-    graph: Graph,
-    file: IO[bytes],
-    tally: Counter[str],
-    progress: Callable[[int], None] | None,
-) -> None:
+    settings: Settings, graph: Graph, file: IO[bytes], progress: Callable[[int], None] | None
+) -> list[Events]:
+    found: list[Events] = []
     done, total = 0, settings.num_steps * len(settings.operators)
     bytes_per_node = settings.num_trajectories * settings.num_columns * settings.dtype.itemsize
     for block, nodes_done in graph_blocks(graph, max(1, _BLOCK_BYTES // bytes_per_node)):
         trajectory = encode(block, settings)  # features depend on each graph's content, not on its neighbours
-        tally.update(trajectory.report.events)
+        found.append(trajectory.report.events)
         _write(file, trajectory.node_first())
         if progress is not None:
             now = total * nodes_done // max(1, graph.num_nodes)
             progress(now - done)
             done = now
+    return found
 
 
 def graph_blocks(graph: Graph, max_nodes: int) -> Iterator[tuple[Graph, int]]:

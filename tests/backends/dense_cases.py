@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,15 +162,15 @@ def cases() -> dict[str, Case]:
 def solve(case: Case, device: str) -> tuple[Tensor, list[Tensor], dict[str, int]]:
     """States, gradients of the blocks and events by the kernels."""
     from rfp.backends import dense
+    from rfp.normalization import count_events
     from rfp.operators import blocks_of
 
-    tally: Counter[str] = Counter()
     problem = case.problem(torch.float32, device)
-    out = dense.run(problem, case.storage, tally)
+    out, events = dense.run(problem, case.storage)
     matrices = [block.matrix for operator in problem.operators for block in blocks_of(operator) or []]
     loss = (out * case.weight(out.shape).to(device)).sum()
     grads = torch.autograd.grad(loss, matrices) if matrices else ()
-    return out.detach().cpu(), [grad.cpu() for grad in grads], dict(tally)
+    return out.detach().cpu(), [grad.cpu() for grad in grads], dict(count_events([events]))
 
 
 def solve_all(device: str) -> dict[str, Any]:

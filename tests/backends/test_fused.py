@@ -12,6 +12,7 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
+from rfp.normalization import count_events
 from tests.backends import triton_cases
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch
@@ -25,10 +26,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def expected(case: triton_cases.Case) -> tuple[torch.Tensor, Counter[str]]:
-    tally: Counter[str] = Counter()
     problem = case.problem("cpu")
-    states = [[a.transpose(0, 1) for a in reference.loop(problem, S, tally)] for S in problem.operators]
-    return torch.stack([torch.stack(part, dim=2) for part in states], dim=2), tally
+    steps = [list(reference.loop(problem, S)) for S in problem.operators]
+    states = [torch.stack([a.transpose(0, 1) for a, _ in of_one], dim=2) for of_one in steps]
+    return torch.stack(states, dim=2), count_events(events for of_one in steps for _, events in of_one)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "ill-conditioned"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
@@ -28,19 +26,17 @@ def several() -> Graph:
 def test_by_hand() -> None:
     r = torch.tensor([[[3.0, 3.0, 6.0], [4.0, 4.0, 8.0], [0.0, 2.0, 0.0]]])
     ptr = torch.tensor([0, 3])
-    tally: Counter[str] = Counter()
-    assert begin(r, ptr, "drawn", tally) is r
+    assert begin(r, ptr, "drawn")[0] is r
     for plain in (False, True):
-        unit = begin(r, ptr, "unit", tally, plain=plain)
+        unit, _ = begin(r, ptr, "unit", plain=plain)
         torch.testing.assert_close(unit[0, :, 0], torch.tensor([0.6, 0.8, 0.0]))
         torch.testing.assert_close(unit[0, :, 1], torch.tensor([3.0, 4.0, 2.0]) / 29**0.5)
-        counted: Counter[str] = Counter()
-        q = begin(r, ptr, "orthonormal", counted, plain=plain)
+        q, events = begin(r, ptr, "orthonormal", plain=plain)
         # The third column is twice the first: it is dropped.
         torch.testing.assert_close(q[0], torch.tensor([[0.6, 0.0, 0.0], [0.8, 0.0, 0.0], [0.0, 1.0, 0.0]]))
-        assert counted["dependent_columns"] == 1
+        assert events["dependent_columns"] == 1
     with pytest.raises(ArgumentError, match="start must be one of 'drawn', 'unit', 'orthonormal', got 'units'"):
-        begin(r, ptr, "units", tally)
+        begin(r, ptr, "units")
 
 
 @pytest.mark.parametrize("backend", ["reference", "sparse", "compiled"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from rfp.backends.problem import Problem
 from rfp.conversion import as_graph
 from rfp.features import random_features
 from rfp.graph import Graph
+from rfp.normalization import Events, count_events
 from rfp.operators import from_name
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch
@@ -117,31 +117,32 @@ def sparse_cases() -> dict[str, Case]:
     }
 
 
+def settled(result: tuple[Tensor, Events]) -> tuple[Tensor, dict[str, int]]:
+    """States and events on the host."""
+    return result[0].cpu(), dict(count_events([result[1]]))
+
+
 def solve_fused() -> dict[str, Any]:
     from rfp.backends import fused
 
     results: dict[str, Any] = {}
     for name, case in fused_cases().items():
-        tally: Counter[str] = Counter()
-        results[name] = fused.run(case.problem(DEVICE), case.storage, tally).cpu(), dict(tally)
+        results[name] = settled(fused.run(case.problem(DEVICE), case.storage))
     graph = awkward_batch(list(awkward_graphs().values())).to(DEVICE)
     for distribution in ("normal", "rademacher", "uniform"):
         options: dict[str, Any] = {"num_channels": 5, "num_trajectories": 2, "distribution": distribution, "seed": 5}
-        drawn = fused.draw(graph, [from_name("adjacency", graph)], num_steps=0, **options)
+        drawn, _ = fused.draw(graph, [from_name("adjacency", graph)], num_steps=0, **options)
         results[f"draw {distribution}"] = drawn.cpu()
     small = _one(nx.path_graph(6)).to(DEVICE)
     keys = torch.tensor([3])
-    tally = Counter()
-    drawn = fused.draw(
-        small, [from_name("adjacency", small)], num_channels=4, num_steps=1, graph_keys=keys, largest=6, tally=tally
-    )
-    results["draw and propagate"] = drawn.cpu(), dict(tally)
+    adjacency = [from_name("adjacency", small)]
+    both = fused.draw(small, adjacency, num_channels=4, num_steps=1, graph_keys=keys, largest=6)
+    results["draw and propagate"] = settled(both)
     # As if the compiler had put the lanes out of order: found at the first launch, and left alone at the second.
     looked_at = dict(fused._LOOKED_AT)
     trusted, fused._trusted = fused._trusted, lambda compiled: bool(fused._LOOKED_AT.setdefault("other", False))
     for name, when in (("wide graph", "found"), ("directed", "left alone")):
-        tally = Counter()
-        results[when] = fused.run(fused_cases()[name].problem(DEVICE), torch.float32, tally).cpu(), dict(tally)
+        results[when] = settled(fused.run(fused_cases()[name].problem(DEVICE), torch.float32))
         assert not fused._lanes_are_usable(torch.zeros(1, device=DEVICE))
     fused._trusted = trusted
     fused._LOOKED_AT.clear()
@@ -156,13 +157,12 @@ def solve_sparse() -> dict[str, Any]:
     row_plan.HEAVY_ROW, row_plan.PIECE, row_plan.WINDOW = 8, 4, 32
     results: dict[str, Any] = {}
     for name, case in sparse_cases().items():
-        tally: Counter[str] = Counter()
         try:
-            results[name] = cuda_sparse.run(case.problem(DEVICE), case.storage, tally).cpu(), dict(tally)
+            results[name] = settled(cuda_sparse.run(case.problem(DEVICE), case.storage))
         except NumericalError as error:
-            results[name] = str(error), dict(tally)
+            results[name] = str(error), {}
     problem = sparse_cases()["l2"].problem(DEVICE)
-    steps = list(cuda_sparse.loop(problem, problem.operators[0], Counter()))
+    steps = [a for a, _ in cuda_sparse.loop(problem, problem.operators[0])]
     results["loop"] = torch.stack(steps).cpu()
     return results
 

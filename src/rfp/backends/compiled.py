@@ -39,7 +39,8 @@ _NUMBERS_AHEAD, _ROWS_AHEAD = 512, 16
 # Rows copied into a buffer for a dense product: 64 x 64 doubles are half of a first-level cache.
 _ROWS = 64
 # One Cholesky pass in float64 loses (condition number)² x 1e-16 of orthogonality. Beyond this bound on
-# ||a||_F ||R⁻¹||_F, which is at least the condition number, Gram-Schmidt takes over: 1 step in 200 for molecules.
+# ||a||_F ||R⁻¹||_F, which is at least the condition number, Gram-Schmidt takes over: 1 step in 200 for molecules. Below
+# it, a second pass makes float64 columns orthonormal to the last digits; float32 ones need none.
 _MAX_CONDITION = 1e3
 
 
@@ -370,11 +371,13 @@ def _clear(a, rows):
 
 
 @_helper
-def _inverse_factor(g, k, least, w):
-    """w = R⁻¹ for g = Rᵀ R (overwritten by R); returns ||w||_F², or infinity at the first pivot R_ii² <= least.
+def _inverse_factor(g, k, least, noise, alpha, w):
+    """w = R⁻¹ for g = Rᵀ R (overwritten by R); returns ||w||_F², or infinity at the first pivot R_ii² <= least, or
+    R_ii <= noise times the amplification of rounding (``alpha``, squared; rfp.rounding), so the first in doubt.
 
     A zero column of a stays one: there R_ii = 0 and column i of w is zero.
     """
+    alpha[:] = 1.0
     for i in range(k):
         for c in range(i - i % 8, g.shape[1], 8):
             row = _load(g, (i, c), 8)
@@ -383,12 +386,16 @@ def _inverse_factor(g, k, least, w):
             _store(row, g, (i, c))
         if g[i, i] == 0.0:
             w[i, i] = 0.0
-        elif g[i, i] > least:
+        elif g[i, i] > least and g[i, i] > noise * noise * alpha[i]:
             w[i, i] = 1.0 / np.sqrt(g[i, i])
         else:
             return np.inf
         for c in range(i - i % 8, g.shape[1], 8):
             _store(_fma(_zeros(g, 8), w[i, i], _load(g, (i, c), 8)), g, (i, c))
+        z = alpha[i] * w[i, i] ** 2
+        for c in range(i - i % 8, g.shape[1], 8):
+            row = _load(g, (i, c), 8)
+            _store(_fma(_load(alpha, (c,), 8), z, _fma(_zeros(g, 8), row, row)), alpha, (c,))
     squares, total = _zeros(g, 8), 0.0
     for i in range(k - 1, -1, -1):  # w_i = (e_i - sum_{j > i} R_ij w_j) / R_ii
         pivot = w[i, i]
@@ -405,13 +412,15 @@ def _inverse_factor(g, k, least, w):
 
 
 @_helper
-def _gram_schmidt(a, n, k, threshold, coefficients, q):
-    """q = Gram-Schmidt basis of a (overwritten); a residual <= threshold leaves a zero column.
+def _gram_schmidt(a, n, k, threshold, noise, alpha, coefficients, q):
+    """q = Gram-Schmidt basis of a (overwritten); a residual <= threshold, or <= noise times its amplification, leaves a
+    zero column.
 
     Every column is projected twice, which is enough: a new q_i is taken out of all later columns at once, along memory;
     and each column is projected on all of q once more before its length is judged.
     """
     _clear(q, n)
+    alpha[:] = 1.0
     rank = 0
     for i in range(k):
         if rank == n:
@@ -429,38 +438,52 @@ def _gram_schmidt(a, n, k, threshold, coefficients, q):
             a[r, i] -= _sum(row)
             squares += a[r, i] ** 2
         length = np.sqrt(squares)
-        if length <= threshold:
+        if length <= threshold or length <= noise * np.sqrt(alpha[i]):
             continue
         rank += 1
+        z = alpha[i] / squares
         for r in range(n):
             q[r, i] = a[r, i] / length
         for c in range(i - i % 8, a.shape[1], 8):
             row = _zeros(q, 8)
             for r in range(n):
                 row = _fma(row, q[r, i], _load(a, (r, c), 8))
+            _store(_fma(_load(alpha, (c,), 8), z, _fma(_zeros(q, 8), row, row)), alpha, (c,))
             for r in range(n):
                 _store(_fma(_load(a, (r, c), 8), -q[r, i], row), a, (r, c))
 
 
 @_helper
-def _normalize(a, n, k, orthogonal, tolerance, g, w, out):
-    """out = N(a) for one graph (a is overwritten); returns the number of zero columns a QR leaves."""
+def _normalize(a, n, k, orthogonal, twice, tolerance, noise, g, w, out):
+    """out = N(a) for one graph (a is overwritten); returns the number of zero columns it leaves.
+
+    ``noise`` is what the columns owe to rounding, ``[width]``; it is overwritten.
+    """
     _clear(g, g.shape[0])
     _add_gram(a, n, g)
-    trace, largest = 0.0, 0.0
+    trace, largest, loudest = 0.0, 0.0, 0.0
     for i in range(k):
-        trace, largest = trace + g[i, i], max(largest, g[i, i])
-        w[0, i] = 1.0 / np.sqrt(g[i, i]) if g[i, i] > 0.0 else 0.0
+        trace, largest, loudest = trace + g[i, i], max(largest, g[i, i]), max(loudest, noise[i])
+        w[0, i] = 0.0 if np.sqrt(g[i, i]) <= noise[i] else 1.0 / np.sqrt(g[i, i])
     if not orthogonal or not np.isfinite(trace):  # what is not finite becomes NaN: the caller sees it
         for r in range(n):
             for c in range(0, g.shape[1], 8):
                 _store(_fma(_zeros(g, 8), _load(w, (0, c), 8), _load(a, (r, c), 8)), out, (r, c))
-        return 0
-    threshold = tolerance * np.sqrt(largest)
-    if trace * _inverse_factor(g, k, max(trace / _MAX_CONDITION**2, threshold**2), w) <= _MAX_CONDITION**2:
-        _times_upper(a, n, w, out)
     else:
-        _gram_schmidt(a, n, k, threshold, g[0], out)
+        threshold = tolerance * np.sqrt(largest)
+        least = max(trace / _MAX_CONDITION**2, threshold**2)
+        if trace * _inverse_factor(g, k, least, loudest, noise, w) <= _MAX_CONDITION**2:
+            _times_upper(a, n, w, out)
+            if twice:
+                for r in range(n):
+                    for c in range(0, g.shape[1], 8):
+                        _store(_load(out, (r, c), 8), a, (r, c))
+                _clear(g, g.shape[0])
+                _add_gram(a, n, g)
+                _inverse_factor(g, k, 0.0, 0.0, noise, w)
+                _times_upper(a, n, w, out)
+        else:
+            _gram_schmidt(a, n, k, threshold, loudest, noise, g[0], out)
     zeros = k
     for c in range(k):
         for r in range(n):
@@ -468,6 +491,26 @@ def _normalize(a, n, k, orthogonal, tolerance, g, w, out):
                 zeros -= 1
                 break
     return zeros
+
+
+@_helper
+def _lengths(a, n, lengths):
+    """The norms of the columns."""
+    for c in range(0, a.shape[1], 8):
+        squares = _zeros(a, 8)
+        for r in range(n):
+            row = _load(a, (r, c), 8)
+            squares = _fma(squares, row, row)
+        _store(squares, lengths, (c,))
+    for c in range(a.shape[1]):
+        lengths[c] = np.sqrt(lengths[c])
+
+
+@_helper
+def _add_rounding(unit, before, after, noise):
+    """What a product adds to the noise of the columns, given their lengths before and after (rfp.rounding)."""
+    for c in range(len(noise)):
+        noise[c] = (noise[c] * (after[c] / before[c]) + unit * before[c]) if before[c] > 0.0 else 0.0
 
 
 @_helper
@@ -497,13 +540,16 @@ def _record(a, n, k, out, first, b, o, p):
 
 
 @_kernel
-def _small_graphs_kernel(crow, col, values, ptr, features, every, code, tolerance, out, dependent, piece, start, stop):
+def _small_graphs_kernel(
+    crow, col, values, ptr, features, every, code, tolerance, units, out, zeros, piece, start, stop
+):
     k = features.shape[2]
-    width, largest = (k + 7) // 8 * 8, 0
+    width, largest, twice = (k + 7) // 8 * 8, 0, features.itemsize == 8
     for graph in range(start, stop):
         largest = max(largest, ptr[graph + 1] - ptr[graph])
     x, y = np.zeros((largest + 3, width)), np.zeros((largest + 3, width))  # _times_upper writes 4 rows at a time
     g, w = np.zeros((width, width)), np.zeros((width, width))
+    before, after, noise = np.zeros(width), np.zeros(width), np.zeros(width)
     for graph in range(start, stop):
         first, n = ptr[graph], ptr[graph + 1] - ptr[graph]
         for o in range(values.shape[0]):
@@ -512,12 +558,20 @@ def _small_graphs_kernel(crow, col, values, ptr, features, every, code, toleranc
                     for c in range(k):
                         x[r, c] = features[first + r, b, c]
                 _record(x, n, k, out, first, b, o, 0)
+                _lengths(x, n, before)
+                noise[:] = 0.0
                 for p in range(1, out.shape[3]):
                     _multiply(crow, col, values[o], first, n, x, y)
+                    if code != 0:
+                        _lengths(y, n, after)
+                        _add_rounding(units[o, graph], before, after, noise)
                     if code != 0 and p % every == 0:
-                        dependent[piece, o] += _normalize(y, n, k, code == 2, tolerance, g, w, x)
+                        zeros[piece, o] += _normalize(y, n, k, code == 2, twice, tolerance, noise, g, w, x)
+                        before[:] = 1.0
+                        noise[:] = 0.0
                     else:
                         x, y = y, x
+                        before, after = after, before
                     _record(x, n, k, out, first, b, o, p)
 
 
@@ -531,13 +585,15 @@ def small_graphs(
     normalize_every: int,
     normalization: int,
     tolerance: float,
+    units: Tensor,
     out: Tensor,
 ) -> Tensor:
     r"""The trajectories of many small graphs (Eq. 1-2), one graph at a time in cache and in float64.
 
     The QR of a graph is that of :func:`rfp.normalization.qr`: :math:`R_{ii} > 0`, and a column whose residual is at
-    most ``tolerance`` times the largest column norm becomes zero. It is computed as :math:`q = a R^{-1}` with
-    :math:`R^\top R = a^\top a` where the condition number allows, else by Gram-Schmidt run twice.
+    most ``tolerance`` times the largest column norm, or may be rounding, becomes zero. It is computed as
+    :math:`q = a R^{-1}` with :math:`R^\top R = a^\top a` where the condition number allows, else by Gram-Schmidt run
+    twice.
 
     Args:
         crow: ``[n + 1]`` rows of the block-diagonal batch operator.
@@ -549,16 +605,17 @@ def small_graphs(
         normalize_every: w.
         normalization: 0 none, 1 l2, 2 qr.
         tolerance: See above.
+        units: ``[O, num_graphs]`` float64, the rounding of a product (:class:`rfp.rounding.Rounding`).
         out: ``[n, B, O, P + 1, k]``, filled; axes but the last may be strided.
 
     Returns:
-        ``[O]``, the zero columns after each QR, summed over steps, graphs and trajectories.
+        ``[O]``, the zero columns after each normalisation, summed over steps, graphs and trajectories.
 
     O(P O B (nnz k + n k²)); memory beside ``out``: two states of the largest graph a thread.
     """
     n, num_trajectories, k = features.shape
     bounds = _cuts(ptr.numpy(), 1 << 9)
-    dependent = np.zeros((len(bounds) - 1, len(values)), np.int64)
+    zeros = np.zeros((len(bounds) - 1, len(values)), np.int64)
     _run(
         _small_graphs_kernel,
         bounds,
@@ -570,7 +627,8 @@ def small_graphs(
         normalize_every,
         normalization,
         tolerance,
+        _check("units", units, len(values), len(ptr) - 1),
         _check("out", out, n, num_trajectories, len(values), num_steps + 1, k),
-        dependent,
+        zeros,
     )
-    return torch.from_numpy(dependent.sum(0))
+    return torch.from_numpy(zeros.sum(0))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends.orthonormal import Orthonormalizer
-from rfp.backends.problem import Problem
+from rfp.backends.problem import Problem, Step
 from rfp.backends.row_plan import row_plan
 from rfp.backends.triton_large import (
     REPORTED_WORDS,
@@ -28,7 +28,7 @@ from rfp.backends.triton_large import (
     sum_kernel,
 )
 from rfp.errors import NumericalError
-from rfp.normalization import Tally
+from rfp.normalization import Events, count_events
 from rfp.operators import MatrixOperator, Operator
 
 # Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
@@ -42,8 +42,8 @@ _PROGRAMS = {16: 8, 32: 4, 64: 2}
 
 
 def run(
-    problem: Problem, storage_dtype: torch.dtype, tally: Tally, progress: Callable[[int], None] | None = None
-) -> Tensor:
+    problem: Problem, storage_dtype: torch.dtype, progress: Callable[[int], None] | None = None
+) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
 
     One pass of Cholesky QR serves a large graph almost always. It is made without looking; the device keeps record, and
@@ -54,26 +54,31 @@ def run(
     b, n, k = problem.features.shape
     shape = (n, b, len(problem.operators), problem.num_steps + 1, k)
     out = torch.empty(shape, dtype=storage_dtype, device=problem.features.device)
+    found: list[Events] = []
     for o, operator in enumerate(problem.operators):
-        if storage_dtype != torch.float32 or not _filled_blindly(problem, operator, out[:, :, o], tally):
-            for p, a in enumerate(loop(problem, operator, tally)):
+        blindly = None if storage_dtype != torch.float32 else _filled_blindly(problem, operator, out[:, :, o])
+        if blindly is not None:
+            found.append(blindly)
+        else:
+            for p, (a, events) in enumerate(loop(problem, operator)):
                 out[:, :, o, p] = a.transpose(0, 1)
+                found.append(events)
         if progress is not None:
             progress(problem.num_steps)
-    return out
+    return out, count_events(found)
 
 
-def _filled_blindly(problem: Problem, operator: Operator, out: Tensor, tally: Tally) -> bool:  # out: [n, B, P + 1, k]
-    """Compute all steps without waiting for the device; then, once: whether all of them are to be trusted."""
+def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events | None:  # out: [n, B, P + 1, k]
+    """Compute all steps without waiting for the device; then, once: what happened, if all of them are to be trusted."""
     stages = Stages(problem, operator)
     product = torch.empty(out.size(0), out.size(1), out.size(3), device=out.device)
     out[:, :, 0] = problem.features.transpose(0, 1)
     for p in range(1, problem.num_steps + 1):
         stages.step(out[:, :, p - 1], product, out[:, :, p], stages.normalizes(p))
-    return stages.trusted(tally)
+    return stages.trusted()
 
 
-def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
+def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
     """Yield the states ``[B, n, k]`` of Eq. 1 one at a time; three steps' worth of memory with the one yielded.
 
     The host looks at each step, and takes one that is ill-conditioned through :mod:`rfp.backends.orthonormal`.
@@ -82,13 +87,17 @@ def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]
     ladder = Orthonormalizer(problem.ptr, problem.features.size(0) * problem.features.size(2))
     a = problem.features.transpose(0, 1).contiguous()
     product = torch.empty_like(a)
-    yield a.transpose(0, 1)
+    yield Step(a.transpose(0, 1), {})
     for p in range(1, problem.num_steps + 1):
         target = torch.empty_like(a)
         normalize = stages.normalizes(p)
         stages.step(a, product, target, normalize)
-        a = target if not normalize or stages.trusted(tally) else ladder(product.transpose(0, 1), tally).transpose(0, 1)
-        yield a.transpose(0, 1)
+        events = stages.trusted() if normalize else {}
+        if events is None:
+            careful, events = ladder(product.transpose(0, 1))
+            target = careful.transpose(0, 1)
+        a = target
+        yield Step(a.transpose(0, 1), events)
 
 
 class Stages:
@@ -133,8 +142,8 @@ class Stages:
             if normalize:
                 self.normalize(product, target)
 
-    def trusted(self, tally: Tally) -> bool:
-        """Whether the steps since the last call are sound, if so counted in ``tally``; waits for the device."""
+    def trusted(self) -> Events | None:
+        """What happened in the steps since the last call; ``None`` if one is not sound. Waits for the device."""
         status = self.status.tolist()
         self.status[:, :REPORTED_WORDS].zero_()
         if any(words[2] for words in status):
@@ -142,12 +151,12 @@ class Stages:
                 "states are not finite in torch.float32; normalise more often (a smaller normalize_every) or use an "
                 "operator of norm at most 1"
             )
-        sound = not any(words[0] for words in status)
-        if sound and self.normalization == "qr":
-            tally["cholesky"] += self.factorized
-            tally["dependent_columns"] += sum(words[1] for words in status)
-        self.factorized = 0
-        return sound
+        factorized, self.factorized = self.factorized, 0
+        if any(words[0] for words in status):
+            return None
+        if self.normalization != "qr":
+            return {}
+        return {"cholesky": factorized, "dependent_columns": sum(words[1] for words in status)}
 
     def multiply(self, source: Tensor, target: Tensor) -> None:
         """``target = S source``."""

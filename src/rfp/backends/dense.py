@@ -21,9 +21,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rfp.backends.problem import Problem
-from rfp.backends.tally import count_later
 from rfp.backends.triton_dense import NORMALIZATION_CODES, dense_backward_kernel, dense_forward_kernel
-from rfp.normalization import Tally
+from rfp.normalization import Events
 from rfp.operators import DenseBlock, blocks_of
 
 # Warps of a program, by the padded numbers of nodes and channels: as few as hold its tiles without spilling much, for
@@ -33,8 +32,8 @@ BACKWARD_WARPS = {(16, 16): 1, (16, 32): 2, (32, 16): 2, (32, 32): 4, (64, 16): 
 
 
 def run(
-    problem: Problem, storage_dtype: torch.dtype, tally: Tally, progress: Callable[[int], None] | None = None
-) -> Tensor:
+    problem: Problem, storage_dtype: torch.dtype, progress: Callable[[int], None] | None = None
+) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, differentiable once in the operators' blocks.
 
     O(P O B (Σ width² k + n k²)) work for the padded widths of the graphs. Beside the result, the backward pass holds
@@ -56,11 +55,10 @@ def run(
     )
     matrices = [block.matrix for of_one in blocks for block in of_one]
     out: Tensor = _Trajectories.apply(plan, *matrices)  # type: ignore[no-untyped-call]
-    if problem.normalization == "qr":
-        count_later(tally, "dependent_columns", plan.dropped)
+    events = {"dependent_columns": plan.dropped} if problem.normalization == "qr" else {}
     if progress is not None:
         progress(problem.num_steps * len(problem.operators))
-    return out.to(storage_dtype)
+    return out.to(storage_dtype), events
 
 
 @dataclass(frozen=True)

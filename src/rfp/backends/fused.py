@@ -26,12 +26,11 @@ from rfp.backends import FUSED_MAX_CHANNELS, FUSED_MAX_NODES
 from rfp.backends.lane_layouts import lanes_in_order
 from rfp.backends.larger_graphs import fill_larger_graphs
 from rfp.backends.problem import Problem
-from rfp.backends.tally import count_later
 from rfp.backends.triton_small import NORMALIZATION_CODES, small_graphs_kernel
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import mix, signed
-from rfp.normalization import Tally
+from rfp.normalization import Events, count_events
 from rfp.operators import MatrixOperator
 from rfp.triton_features import DISTRIBUTION_CODES
 
@@ -46,8 +45,8 @@ _REGISTERS = {32: 128, 64: 168}
 
 
 def run(
-    problem: Problem, storage_dtype: torch.dtype, tally: Tally, progress: Callable[[int], None] | None = None
-) -> Tensor:
+    problem: Problem, storage_dtype: torch.dtype, progress: Callable[[int], None] | None = None
+) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
 
     O(P O (m k B + n k² B)) work; memory traffic is that of the features, the operators and the result, each once.
@@ -61,12 +60,12 @@ def run(
     _, largest = problem.size_range
     trajectories = Trajectories(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
     trajectories.compute(operators, features=features)
-    count_later(tally, "dependent_columns", trajectories.dropped)
+    events = trajectories.events
     if largest > FUSED_MAX_NODES:
-        fill_larger_graphs(problem, FUSED_MAX_NODES, out, tally)
+        events = count_events([events, *fill_larger_graphs(problem, FUSED_MAX_NODES, out)])
     if progress is not None:
         progress(steps * len(operators))
-    return out.to(storage_dtype)
+    return out.to(storage_dtype), events
 
 
 def draw(
@@ -83,8 +82,7 @@ def draw(
     graph_keys: Tensor | None = None,
     storage_dtype: torch.dtype = torch.float32,
     largest: int | None = None,
-    tally: Tally | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Events]:
     """:func:`run` from features drawn inside the kernel: what a training step wants. The numbers are those of
     :func:`rfp.features.random_features`.
 
@@ -92,13 +90,11 @@ def draw(
         graph: The batch, on a GPU, of graphs of at most 128 nodes.
         operators: Sparse operators of the batch, float32.
         largest: Number of nodes of the largest graph. Given, nothing here waits for the device; else it is looked up.
-        tally: Receives the number of dependent columns, without waiting for it if it is a
-            :class:`~rfp.backends.tally.DeviceTally`.
 
     The other arguments are those of :func:`rfp.encode`.
 
     Returns:
-        ``[n, B, O, P + 1, k]``.
+        ``[n, B, O, P + 1, k]``, and the number of dependent columns, which stays on the device.
     """
     largest = graph.largest if largest is None else largest
     if largest > FUSED_MAX_NODES or num_channels > FUSED_MAX_CHANNELS:
@@ -118,9 +114,7 @@ def draw(
         root=mix(signed(seed)),
         distribution=DISTRIBUTION_CODES[distribution],
     )
-    if tally is not None:
-        count_later(tally, "dependent_columns", trajectories.dropped)
-    return out.to(storage_dtype)
+    return out.to(storage_dtype), trajectories.events
 
 
 def _kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype:
@@ -138,6 +132,11 @@ class Trajectories:
         self.normalization = NORMALIZATION_CODES[normalization]
         self.normalize_every = normalize_every
         self.dropped = torch.zeros(1, dtype=torch.int64, device=out.device)
+
+    @property
+    def events(self) -> Events:
+        """What the launches counted, still on the device."""
+        return {"dependent_columns": self.dropped}
 
     def compute(
         self,

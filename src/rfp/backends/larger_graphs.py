@@ -11,12 +11,12 @@ from torch import Tensor
 from rfp.backends import sparse
 from rfp.backends.problem import Problem
 from rfp.csr import CSR
-from rfp.normalization import Tally
+from rfp.normalization import Events
 from rfp.operators import MatrixOperator
 from rfp.ragged import offsets, take
 
 
-def fill_larger_graphs(problem: Problem, above: int, out: Tensor, tally: Tally) -> None:
+def fill_larger_graphs(problem: Problem, above: int, out: Tensor) -> list[Events]:
     """Compute the graphs of more than ``above`` nodes into their rows of ``out`` ``[n, B, O, P + 1, k]``."""
     sizes = problem.ptr.diff()
     large = sizes > above
@@ -24,13 +24,16 @@ def fill_larger_graphs(problem: Problem, above: int, out: Tensor, tally: Tally) 
     operators = cast("tuple[MatrixOperator, ...]", problem.operators)
     part = replace(
         problem,
-        operators=tuple(MatrixOperator(rows_and_columns(operator.csr, nodes)) for operator in operators),
+        operators=tuple(replace(operator, csr=rows_and_columns(operator.csr, nodes)) for operator in operators),
         features=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
         ptr=offsets(sizes[large]),
     )
+    found: list[Events] = []
     for o, operator in enumerate(part.operators):
-        for p, a in enumerate(sparse.loop(part, operator, tally)):
+        for p, (a, events) in enumerate(sparse.loop(part, operator)):
             out[nodes, :, o, p] = a.transpose(0, 1).to(out.dtype)
+            found.append(events)
+    return found
 
 
 def rows_and_columns(csr: CSR, nodes: Tensor) -> CSR:

@@ -25,31 +25,32 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rfp.backends.orthonormal import Orthonormalizer
-from rfp.normalization import Tally, segment_sum
+from rfp.normalization import Events, segment_sum
+from rfp.rounding import Rounding
 
 # Relative size of a pivot below which the gradient is limited. At 1e-4 a float32 gradient still has three digits.
 GRADIENT_FLOOR = 1e-4
 
 
-def orthonormalize(ladder: Orthonormalizer, a: Tensor, tally: Tally) -> Tensor:
-    """``ladder(a, tally)`` that can be differentiated once: ``[B, n, k] -> [B, n, k]``. O(n k² B) each way."""
+def orthonormalize(ladder: Orthonormalizer, a: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
+    """``ladder(a, rounding)`` that can be differentiated once: ``[B, n, k] -> [B, n, k]``. O(n k² B) each way."""
     if not (a.requires_grad and torch.is_grad_enabled()):
-        return ladder(a, tally)
-    q: Tensor = _GuardedQR.apply(a, ladder, tally)  # type: ignore[no-untyped-call]
-    return q
+        return ladder(a, rounding)
+    q, events = _GuardedQR.apply(a, ladder, rounding)  # type: ignore[no-untyped-call]
+    return q, events
 
 
 class _GuardedQR(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, a: Tensor, ladder: Orthonormalizer, tally: Tally) -> Tensor:
-        q = ladder(a, tally)
+    def forward(ctx: Any, a: Tensor, ladder: Orthonormalizer, rounding: Rounding | None) -> tuple[Tensor, Events]:
+        q, events = ladder(a, rounding)
         ctx.ladder = ladder
         ctx.save_for_backward(q, ladder.segments.inner(q, a))
-        return q
+        return q, events
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_q: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_q: Tensor, _: None) -> tuple[Tensor, None, None]:
         q, r = ctx.saved_tensors
         segments = ctx.ladder.segments
         kept = r.diagonal(dim1=-2, dim2=-1) > 0  # [G, B, k]

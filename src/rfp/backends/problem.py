@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from rfp.errors import ArgumentError, NumericalError
-from rfp.operators import Operator
+from rfp.normalization import Events, NormalizationChoice, column_lengths, named
+from rfp.operators import Operator, factors, norm_of
+from rfp.rounding import Rounding, rounding_unit
+
+
+class Step(NamedTuple):
+    """One step of the loop: the state ``[B, n, k]`` and what its normalisation had to do."""
+
+    state: Tensor
+    events: Events
 
 
 @dataclass(frozen=True)
@@ -31,10 +40,11 @@ class Problem:
     features: Tensor
     ptr: Tensor
     num_steps: int
-    normalization: str | Callable[[Tensor, Tensor], Tensor] = "qr"
+    normalization: NormalizationChoice = "qr"
     normalize_every: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "normalization", named(self.normalization))
         if not self.operators:
             raise ArgumentError("at least one operator is needed, got none")
         if self.num_steps < 0:
@@ -63,6 +73,23 @@ class Problem:
             return self.features.size(1), self.features.size(1)
         smallest, largest = torch.stack(torch.aminmax(self.ptr.diff())).tolist()
         return smallest, largest
+
+    def rounding(self, operator: Operator) -> Rounding | None:
+        """What the features' columns owe to rounding: nothing yet. ``None`` where no normalisation asks for it."""
+        if self.normalization == "none" or not self.num_steps:
+            return None
+        lengths = column_lengths(self.features.detach(), self.ptr)
+        return Rounding.start(norm_of(factors(operator)[0], self.ptr), lengths, self.features.dtype)
+
+    def rounding_units(self) -> Tensor:
+        """What rounding adds to a product, relative to its factor: of each operator and graph, ``[O, G]`` float64.
+
+        For operators whose norm is known: matrices.
+        """
+        if self.normalization == "none" or not self.num_steps:
+            return torch.zeros(len(self.operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
+        norms = [cast(Tensor, norm_of(operator, self.ptr)) for operator in self.operators]
+        return torch.stack(norms) * rounding_unit(self.features.dtype)
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
 
-from rfp.backends.problem import Problem, fold, unfold
-from rfp.normalization import Tally, as_normalization
-from rfp.operators import Operator
+from rfp.backends.problem import Problem, Step, fold, unfold
+from rfp.normalization import Normalization, as_normalization, column_lengths
+from rfp.operators import Operator, factors
 
 
-def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
+def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
     r"""Yield :math:`a^{(0)}, \dots, a^{(P)}`, each ``[B, n, k]``.
 
     .. math:: \hat a^{(p)} = S a^{(p-1)}, \qquad
               a^{(p)} = N(\hat a^{(p)}) \text{ if } p \bmod w = 0 \text{ else } \hat a^{(p)}
     """
-    normalize = as_normalization(problem.normalization)
-    a = problem.features
-    yield a
+    return steps(problem, operator, [S.__matmul__ for S in factors(operator)], as_normalization(problem.normalization))
+
+
+def steps(
+    problem: Problem, operator: Operator, products: Sequence[Callable[[Tensor], Tensor]], normalize: Normalization
+) -> Iterator[Step]:
+    """The loop with these ways of multiplying by the factors of S, ``[n, B k] -> [n, B k]``, and of normalising."""
+    a, rounding = problem.features, problem.rounding(operator)
+    unit_columns = problem.normalization in ("l2", "qr")
+    yield Step(a, {})
     for p in range(1, problem.num_steps + 1):
         with problem.gradients(operator):
-            a = unfold(operator @ fold(a), a)
+            for i, product in enumerate(products):
+                if i and rounding is not None:
+                    rounding = rounding.after(column_lengths(a.detach(), problem.ptr))
+                a = unfold(product(fold(a)), a)
             if p % problem.normalize_every == 0:
-                a = normalize(a, problem.ptr, tally)
-        yield a
+                a, events = normalize(a, problem.ptr, rounding)
+                if rounding is not None:
+                    rounding = rounding.renewed(None if unit_columns else column_lengths(a.detach(), problem.ptr))
+            else:
+                events = {}
+                if rounding is not None:
+                    rounding = rounding.after(column_lengths(a.detach(), problem.ptr))
+        yield Step(a, events)

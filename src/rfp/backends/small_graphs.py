@@ -10,15 +10,15 @@ from torch import Tensor
 
 from rfp.backends import compiled
 from rfp.backends.problem import Problem, overflow
-from rfp.normalization import Tally, dependence_tolerance
+from rfp.normalization import Events, dependence_tolerance
 from rfp.operators import MatrixOperator
 
 _CODES = {"none": 0, "l2": 1, "qr": 2}
 
 
 def run(
-    problem: Problem, storage_dtype: torch.dtype, tally: Tally, progress: Callable[[int], None] | None = None
-) -> Tensor:
+    problem: Problem, storage_dtype: torch.dtype, progress: Callable[[int], None] | None = None
+) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
 
     O(P O (m k B + n k² B)); the states of a graph never leave the cache except to be stored.
@@ -28,9 +28,10 @@ def run(
     steps = problem.num_steps
     features = problem.features.transpose(0, 1).contiguous()
     out = torch.empty(n, b, len(operators), steps + 1, k, dtype=problem.features.dtype)
+    units, zeros = problem.rounding_units(), 0
     for start, stop in _runs_of_one_pattern(operators):
         csr = operators[start].csr
-        dependent = compiled.small_graphs(
+        found = compiled.small_graphs(
             csr.crow,
             csr.col,
             torch.stack([operator.csr.value.double() for operator in operators[start:stop]]),
@@ -40,16 +41,18 @@ def run(
             problem.normalize_every,
             _CODES[cast(str, problem.normalization)],
             dependence_tolerance(features.dtype),
+            units[start:stop],
             out[:, :, start:stop],
         )
-        tally["dependent_columns"] += int(dependent.sum())
+        zeros += int(found.sum())
         if progress is not None:
             progress(steps * (stop - start))
     # With w = 1 an overflow turns into NaN at the same step and stays: the last step shows it. Otherwise it may pass.
     seen = out[..., -1, :] if problem.normalize_every == 1 else out
     if problem.normalization != "none" and not bool(torch.isfinite(seen).all()):
         raise overflow(out.dtype)
-    return out if storage_dtype == out.dtype else out.to(storage_dtype)
+    events = {"dependent_columns" if problem.normalization == "qr" else "zero_columns": zeros}
+    return out if storage_dtype == out.dtype else out.to(storage_dtype), events
 
 
 def _runs_of_one_pattern(operators: tuple[MatrixOperator, ...]) -> list[tuple[int, int]]:

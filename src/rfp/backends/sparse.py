@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from torch import Tensor
 
 from rfp.available import compiled_available
+from rfp.backends import reference
 from rfp.backends.orthonormal import Orthonormalizer
 from rfp.backends.orthonormal_grad import orthonormalize
-from rfp.backends.problem import Problem, fold, unfold
-from rfp.normalization import NormalizationChoice, Tally, as_normalization
-from rfp.operators import MatrixOperator, Operator
+from rfp.backends.problem import Problem, Step
+from rfp.normalization import Events, Normalization, NormalizationChoice, as_normalization
+from rfp.operators import MatrixOperator, Operator, factors
+from rfp.rounding import Rounding
 
 
-def loop(problem: Problem, operator: Operator, tally: Tally) -> Iterator[Tensor]:
+def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
     """Yield the states ``[B, n, k]`` of Eq. 1, equal to the reference up to rounding.
 
     A learned operator is differentiated through, with the guarded backward of :mod:`rfp.backends.orthonormal_grad`.
     O(P (m k B + n k² B)); beside the states of one step it holds one more copy of them and k x k matrices.
     """
-    product = fast_product(operator, problem.features)
+    own = factors(operator)
+    products = {id(S): fast_product(S, problem.features) for S in own}
     num_columns = problem.features.size(0) * problem.features.size(2)
     normalize = fast_normalization(problem.normalization, problem.ptr, num_columns, operator.differentiable)
-    a = problem.features
-    yield a
-    for p in range(1, problem.num_steps + 1):
-        with problem.gradients(operator):
-            a = unfold(product(fold(a)), a)
-            if p % problem.normalize_every == 0:
-                a = normalize(a, tally)
-        yield a
+    return reference.steps(problem, operator, [products[id(S)] for S in own], normalize)
 
 
 def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:
@@ -46,7 +41,7 @@ def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]
 
 def fast_normalization(
     normalization: NormalizationChoice, ptr: Tensor, num_columns: int, differentiable: bool = False
-) -> Callable[[Tensor, Tally], Tensor]:
+) -> Normalization:
     """QR by the ladder of :mod:`rfp.backends.orthonormal`; every other normalisation as it is defined.
 
     Args:
@@ -55,8 +50,11 @@ def fast_normalization(
         num_columns: B k.
         differentiable: Whether a gradient is to flow through it.
     """
-    if normalization == "qr":
-        ladder = Orthonormalizer(ptr, num_columns)
-        return partial(orthonormalize, ladder) if differentiable else ladder
-    normalize = as_normalization(normalization)
-    return lambda a, tally: normalize(a, ptr, tally)
+    if normalization != "qr":
+        return as_normalization(normalization)
+    ladder = Orthonormalizer(ptr, num_columns)
+
+    def by_ladder(a: Tensor, ptr: Tensor, rounding: Rounding | None) -> tuple[Tensor, Events]:
+        return orthonormalize(ladder, a, rounding) if differentiable else ladder(a, rounding)
+
+    return by_ladder

@@ -6,11 +6,11 @@ from torch import Tensor
 
 from rfp.backends.sparse import fast_normalization
 from rfp.errors import unknown_choice
-from rfp.normalization import Tally, as_normalization
+from rfp.normalization import Events, as_normalization
 from rfp.settings import STARTS
 
 
-def begin(features: Tensor, ptr: Tensor, start: str, tally: Tally, *, plain: bool = False) -> Tensor:
+def begin(features: Tensor, ptr: Tensor, start: str, *, plain: bool = False) -> tuple[Tensor, Events]:
     r"""The states that the first step sets out from.
 
     ``"drawn"``: r itself. ``"unit"``: its columns divided by their lengths. ``"orthonormal"``: Q of its QR with
@@ -21,16 +21,19 @@ def begin(features: Tensor, ptr: Tensor, start: str, tally: Tally, *, plain: boo
         features: r, ``[B, n, k]``.
         ptr: ``[num_graphs + 1]``.
         start: A key of :data:`rfp.settings.STARTS`.
-        tally: Receives the events of the orthonormalisation.
         plain: By the plain normalisation that defines the result, instead of the fast one.
+
+    Returns:
+        ``[B, n, k]``, and the events of the normalisation.
 
     Costs O(n k² B) for ``"orthonormal"``, O(n k B) for ``"unit"``.
     """
     if start not in STARTS:
         raise unknown_choice("start", start, STARTS)
     if start == "drawn":
-        return features
+        return features, {}
     name = STARTS[start]
     if plain:
-        return as_normalization(name)(features, ptr, tally)
-    return fast_normalization(name, ptr, features.size(0) * features.size(2), features.requires_grad)(features, tally)
+        return as_normalization(name)(features, ptr, None)
+    normalize = fast_normalization(name, ptr, features.size(0) * features.size(2), features.requires_grad)
+    return normalize(features, ptr, None)

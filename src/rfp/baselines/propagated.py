@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -166,7 +165,7 @@ def power_embed(
         num_steps=num_steps,
         normalization="inverse_gram",
         ptr=read.offsets,
-        record=lambda a, ptr: l2(a, ptr, Counter()),
+        record=lambda a, ptr: l2(a, ptr)[0],
     )
     steps = trajectory.storage[:, 0, 0, 1:].flatten(1)
     return torch.cat([features, steps], dim=1)

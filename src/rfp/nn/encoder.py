@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
@@ -214,7 +213,7 @@ class RandomFeaturePropagation(nn.Module):
 
     def _known(self, settings: Settings, graph: Graph) -> _Known:
         plain = settings.backend == "reference"
-        start = begin(draw_features(settings, graph), graph.offsets, settings.start, Counter(), plain=plain)
+        start, _ = begin(draw_features(settings, graph), graph.offsets, settings.start, plain=plain)
         predefined = [op for op in settings.operators if not isinstance(op, nn.Module)]
         if not predefined:
             return _Known(start, [])

@@ -138,6 +138,7 @@ class LearnedMatrix:
 
     differentiable = True
     symmetric = False
+    norm = 1.0  # rows are averages: rounding is that of a matrix of norm 1
 
     def __init__(self, q: Tensor, k: Tensor, graph: Graph, *, form: str = "auto", kernel: str = "auto") -> None:
         self.num_nodes = graph.num_nodes
