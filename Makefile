@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 
-.PHONY: help demo test lint types docs-check bench clean
+.PHONY: help demo test torture lint types docs-check bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,9 @@ demo: $(SETUP)  ## Encode a small graph and watch noise turn into eigenvectors
 
 test: $(SETUP)  ## Run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+torture: $(SETUP)  ## Some 10,000 small problems that are hard on orthonormalisation, in every backend of a CPU (minutes)
+	RFP_TORTURE=3500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/backends/test_small_problems.py
 
 lint: $(SETUP)  ## ruff, lint and format
 	$(BIN)/ruff check .

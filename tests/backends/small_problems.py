@@ -4,6 +4,7 @@ several operators, graphs of low rank; and what must hold for each.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +86,7 @@ def columns_by_graph(problem: SmallProblem, storage: Tensor) -> list[Tensor]:
     """The normalised states of each graph, operator and trajectory, ``[n_g, k]`` float64."""
     every, bounds = problem.arguments["normalize_every"], problem.graph.offsets.tolist()
     found = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         for b in range(storage.size(1)):
             for o in range(storage.size(2)):
                 found += [storage[start:stop, b, o, p].double() for p in range(every, storage.size(3), every)]

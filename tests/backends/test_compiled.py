@@ -138,6 +138,7 @@ def expected_trajectories(blocks, features, num_steps, every, normalization, tol
                         a = a / np.where(norm > 0, norm, 1)
                     if p % every == 0 and normalization == QR:
                         a = gram_schmidt(a, tolerance)
+                    if p % every == 0 and normalization != NONE:
                         zeros[o] += (a == 0).all(0).sum()
                     part[:, b, o, p] = a
         parts.append(part)
@@ -161,12 +162,18 @@ def batch(sizes, num_operators=2, seed=0, rank=None):
     return blocks, [torch.from_numpy(x) for x in (crow, col, values, ptr)]
 
 
-def run(arguments, features, num_steps, every, normalization, tolerance):
+def exact(arguments):
+    """As if products had no rounding."""
+    return torch.zeros(len(arguments[2]), len(arguments[3]) - 1, dtype=torch.float64)
+
+
+def run(arguments, features, num_steps, every, normalization, tolerance, units=None):
     out = torch.full(
         (features.size(0), features.size(1), len(arguments[2]), num_steps + 1, features.size(2)), torch.nan
     )
     out = out.to(features.dtype)
-    zeros = compiled.small_graphs(*arguments, features, num_steps, every, normalization, tolerance, out)
+    units = exact(arguments) if units is None else units
+    zeros = compiled.small_graphs(*arguments, features, num_steps, every, normalization, tolerance, units, out)
     return out.double().numpy(), zeros.numpy()
 
 
@@ -229,7 +236,7 @@ class TestSmallGraphs:
         got, _ = run(arguments, torch.from_numpy(a)[:, None], 1, 1, QR, 1e-14)
         q = got[:, 0, 0, 1]
         kept = q.any(0)
-        np.testing.assert_allclose(q.T @ q, np.diag(kept.astype(float)), atol=1e-9)
+        np.testing.assert_allclose(q.T @ q, np.diag(kept.astype(float)), atol=1e-13)
         assert ((q.T @ a).diagonal() >= 0).all()
         np.testing.assert_allclose(q @ (q.T @ a), a, atol=1e-12)
 
@@ -245,7 +252,7 @@ class TestSmallGraphs:
         _, arguments = batch([9, 14], num_operators=1)
         features = normal(23, 2, 5)
         whole = torch.zeros(23, 2, 3, 4, 5)
-        compiled.small_graphs(*arguments, features, 3, 1, QR, 2e-6, whole[:, :, 1:2])
+        compiled.small_graphs(*arguments, features, 3, 1, QR, 2e-6, exact(arguments), whole[:, :, 1:2])
         np.testing.assert_array_equal(whole[:, :, 1:2].numpy(), run(arguments, features, 3, 1, QR, 2e-6)[0])
         assert not whole[:, :, [0, 2]].any()
 

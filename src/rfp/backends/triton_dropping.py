@@ -36,11 +36,11 @@ def _dropping_kernel(gram, threshold, noise, amplified, weight, kept, spread, k,
             r += coefficients
         squared = tl.sum(w * tl.sum(g * w[None, :], axis=1), axis=0)
         alpha_squared = tl.sum(tl.where(i == j, alpha, 0.0), axis=0) + tl.sum(r * r * z_squared, axis=0)
-        keep = (squared > limit * limit) & (squared > level * level * alpha_squared)
+        keep = squared > tl.maximum(limit * limit, level * level * alpha_squared)
         length = tl.sqrt(tl.where(keep, squared, 1.0))
         w = tl.where(keep, w / length, 0.0)
         columns = tl.where((i == j)[None, :], w[:, None], columns)
-        z_squared = tl.where((i == j) & keep, alpha_squared / (length * length), z_squared)
+        z_squared = tl.where(i == j, tl.where(keep, alpha_squared / (length * length), 0.0), z_squared)
         tl.store(kept + number * k + j, keep.to(tl.int8))
     tl.store(weight + at, columns, mask=live)
     tl.store(spread + number * k + i, z_squared, mask=i < k)
