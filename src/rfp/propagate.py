@@ -190,7 +190,7 @@ def states(
 
 
 def steps(problem: Problem, operator: Operator, settings: Settings) -> Iterator[Step]:
-    """:func:`states` of a problem, each with its events; of the settings, the start, the backend and strict are read."""
+    """:func:`states` of a problem, each with its events; of the settings it reads the start, the backend and strict."""
     name, reason = choose(problem, settings.backend)
     problem, begun = _begun(problem, settings.start, name)
     for a, events in _loop(name)(problem, operator):

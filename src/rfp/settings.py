@@ -201,12 +201,12 @@ def as_integer(name: str, value: Any, least: int | None = None) -> int:
 
 def _normalization(given: Any) -> NormalizationChoice:
     """A name, also for the library's own functions, whose fast forms are found by it; or a callable."""
-    given = named(given)
-    if callable(given):
-        return given
-    if given not in NORMALIZATIONS:
-        raise unknown_choice("normalization", given, NORMALIZATIONS)
-    return str(given)
+    choice: NormalizationChoice = named(given)
+    if callable(choice):
+        return choice
+    if choice not in NORMALIZATIONS:
+        raise unknown_choice("normalization", choice, NORMALIZATIONS)
+    return choice
 
 
 def _dtype(name: str, given: Any) -> torch.dtype:
