@@ -55,14 +55,14 @@ class Case:
 
 
 def ill_conditioned(n: int, k: int) -> Tensor:
-    """Singular values from 1 to 1e-6, a column that is a sum of two others, a zero column.
+    """Singular values from 1 to 1e-5, a column that is a sum of two others, a zero column.
 
     On a graph without edges the normalised adjacency is the identity, so that these are the columns to orthonormalise.
     """
     generator = torch.Generator().manual_seed(0)
     left = torch.linalg.qr(torch.randn(n, k, generator=generator, dtype=torch.float64))[0]
     right = torch.linalg.qr(torch.randn(k, k, generator=generator, dtype=torch.float64))[0]
-    a = (left * torch.logspace(0, -6, k, dtype=torch.float64)) @ right
+    a = (left * torch.logspace(0, -5, k, dtype=torch.float64)) @ right
     a[:, 3] = a[:, 1] + a[:, 2]
     a[:, 4] = 0
     return a.float()[None]
