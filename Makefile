@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 
-.PHONY: help demo test torture lint types docs-check bench clean
+.PHONY: help demo test torture fuzz lint types docs-check bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ test: $(SETUP)  ## Run the tests
 
 torture: $(SETUP)  ## Some 10,000 small problems that are hard on orthonormalisation, in every backend of a CPU (minutes)
 	RFP_TORTURE=3500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/backends/test_small_problems.py
+
+fuzz: $(SETUP)  ## 10,000 damaged files through the command; those that fail are kept (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count 10000 --keep fuzz-failures
 
 lint: $(SETUP)  ## ruff, lint and format
 	$(BIN)/ruff check .

@@ -63,15 +63,15 @@ def test_runs_what_is_missing_and_renders(fake: FakeRun, tmp_path: Path) -> None
     assert "52.00 ± 0.00 (10)" in text
     assert "85.13 −33.13" in text  # the paper's RFP-QR on Cornell and the difference
     assert "- said" in text
-    markdown = (tmp_path / "tables" / "table-2.md").read_text()
+    markdown = (tmp_path / "tables" / "table-2-part.md").read_text()
     assert "| RFP-QR-Â | **52.00 ± 0.00** (10) · 85.13 · −33.13 |" in markdown
-    assert (tmp_path / "tables" / "table-2.csv").read_text().count("\n") == 5
+    assert (tmp_path / "tables" / "table-2-part.csv").read_text().count("\n") == 5
     fake.asked.clear()
     rfp_table("2", *PART, folder=tmp_path)
     assert fake.asked == []
     rfp_table("6", "--only", "texas", "--rows", "rfp-qr-A,rfp-qr-A-k4", folder=tmp_path)
     assert fake.asked == [("texas", "rfp-qr-A-k4")]  # the other one is table 2's
-    assert (tmp_path / "tables" / "table-6-k.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "tables" / "table-6-part-k.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_dry_run_and_render_only_train_nothing(fake: FakeRun, tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ def test_dry_run_and_render_only_train_nothing(fake: FakeRun, tmp_path: Path) ->
 
 def test_json_and_output_folder(fake: FakeRun, tmp_path: Path) -> None:
     report = json.loads(rfp_table("2", *PART, "--json", "-o", tmp_path / "out", folder=tmp_path / "r"))
-    assert (report["table"], len(report["cells"])) == ("2", 4)
+    assert (report["table"], len(report["cells"])) == ("2-part", 4)
     assert report["cells"][0]["paper_mean"] == 80.89
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["table-2.csv", "table-2.md"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["table-2-part.csv", "table-2-part.md"]
 
 
 def test_quick_is_marked(fake: FakeRun, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_quick_is_marked(fake: FakeRun, tmp_path: Path) -> None:
 
 def rfp_table_markdown(*arguments: str, folder: Path) -> str:
     rfp_table(*arguments, folder=folder)
-    return (folder / "tables" / "table-2.md").read_text()
+    return (folder / "tables" / "table-2-part.md").read_text()
 
 
 def test_failures_are_said_and_the_rest_is_rendered(fake: FakeRun, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_failures_are_said_and_the_rest_is_rendered(fake: FakeRun, tmp_path: Pat
     text = rfp_table("2", *PART, folder=tmp_path, code=1)
     assert "failed: texas mlp: the model is too large" in text
     assert len(fake.asked) == 4
-    assert (tmp_path / "tables" / "table-2.md").exists()
+    assert (tmp_path / "tables" / "table-2-part.md").exists()
     fake.failing = {"mlp": RuntimeError("CUDA out of memory. Tried to allocate")}
     assert "out of memory on cpu" in rfp_table("2", *PART, folder=tmp_path, code=1)
     fake.failing = {"mlp": RuntimeError("a bug")}
@@ -166,6 +166,23 @@ def test_a_damaged_result_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "texas" / "x.json").write_text("{")
     with pytest.raises(FileError, match=r"x\.json: damaged result file"):
         rfp_table("2", "--render-only", folder=tmp_path)
+
+
+def test_no_table_is_lost_to_a_part_or_a_mistyped_folder(fake: FakeRun, tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    rfp_table("2", *PART, folder=tmp_path)
+    rfp_table("2", "--render-only", folder=tmp_path)
+    whole = (tables / "table-2.md").read_text()
+    rfp_table("2", "--render-only", "--only", "texas", folder=tmp_path)
+    rfp_table("2", "--render-only", "--rows", "mlp", folder=tmp_path)
+    assert (tables / "table-2.md").read_text() == whole
+    assert "Cornell" not in rfp_table("2", "--render-only", "--only", "texas", folder=tmp_path)
+    with pytest.raises(FileError, match="resuls: no such folder of results; correct --results"):
+        rfp_table("2", "--render-only", "-o", tables, folder=tmp_path / "resuls")
+    assert not (tmp_path / "resuls").exists()
+    (tmp_path / "empty").mkdir()
+    assert "85.13" in rfp_table("2", "--render-only", "-o", tables, folder=tmp_path / "empty")  # the paper's alone
+    assert (tables / "table-2.md").read_text() == whole
 
 
 def test_curves_of_an_ablation(fake: FakeRun, tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def test_round_trip_through_json() -> None:
         ({"edge_encoder": "linear"}, "needs edge_channels"),
         ({"backbone": "gcn", "edge_encoder": "zinc"}, 'backbone="gcn" reads no edge features'),
         ({"backbone": "gine"}, 'set edge_encoder, or use backbone="gin"'),
-        ({"hidden_channels": 0}, "hidden_channels must be at least 1, got 0"),
+        ({"hidden_channels": 0}, "hidden_channels must be an integer of at least 1, got 0"),
+        ({"hidden_channels": 7.5}, "hidden_channels must be an integer of at least 1, got 7.5"),
         ({"encodings": []}, "a model needs node features"),
         (
             {"encodings": [{"name": "laplacian"}]},

@@ -46,6 +46,6 @@ def test_terminal(table: Comparison) -> None:
 
 def test_files(table: Comparison, tmp_path: Path) -> None:
     paths = write_table(table, tmp_path / "deep" / "tables", below="\nbelow\n")
-    assert [path.name for path in paths] == ["table-2.md", "table-2.csv"]
+    assert [path.name for path in paths] == ["table-2-part.md", "table-2-part.csv"]
     assert paths[0].read_text() == as_markdown(table) + "\nbelow\n"
     assert paths[1].read_text() == as_csv(table)

@@ -49,6 +49,16 @@ def test_runs_merge_by_seed_and_split() -> None:
     assert len(merged.trials) == 2
 
 
+@pytest.mark.parametrize("metrics", [{"val": 0.5, "tset": 0.5}, {"val": 0.5}, {"val": "high", "test": 0.5}, [], None])
+def test_a_wrong_metric_is_named(tmp_path: Path, metrics: object) -> None:
+    path = result(record()).write(tmp_path)
+    values = json.loads(path.read_text())
+    values["runs"][0]["metrics"] = metrics
+    path.write_text(json.dumps(values))
+    with pytest.raises(FileError, match=rf"{path.name}: damaged result file"):
+        read_result(path)
+
+
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     path = result(record()).write(tmp_path)
     whole = path.read_text()

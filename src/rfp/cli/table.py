@@ -16,7 +16,9 @@ def table(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
     ] = False,
-    only: Annotated[str, typer.Option(metavar="NAME,NAME", help="These data sets alone.")] = "",
+    only: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="These data sets alone; files are then named table-N-part.")
+    ] = "",
     rows: Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every cell. Default: what the table says.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")] = 1,

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rfp.errors import ArgumentError, RFPError
+from rfp.errors import ArgumentError, FileError, RFPError
 from rfp.io.atomic import atomic_files
 from rfp.reproduce import TABLES, Comparison, TableSpec, compare
 from rfp.reproduce.cost import QUICK_SIZE, CostSize, measure_cost
@@ -152,14 +152,20 @@ def _measure(job: Job, device: str, place: Place) -> None:
 
 
 def render(job: Job) -> Rendered:
-    """Render what result files hold, and write it."""
-    comparison = compare(job.spec, read_results(job.results), num_seeds=job.num_seeds, others=job.others)
+    """Render what result files hold, and write it; without a single result the paper's numbers are shown alone."""
+    if not job.results.is_dir():
+        raise FileError(f"{job.results}: no such folder of results; correct --results, or train what is missing")
+    known = read_results(job.results)
+    comparison = compare(job.spec, known, num_seeds=job.num_seeds, others=job.others)
     costs, below = [], ""
     for path in sorted((job.results / FOLDER).glob("*.csv")) if job.measures_cost else []:
         if path.stem.endswith("-quick") == job.spec.is_quick:
             rows, facts = read_cost(path)
             below += cost_markdown(rows, facts, with_paper=not job.spec.is_quick)
             costs.append((cost_caption(facts), cost_lines(rows, with_paper=not job.spec.is_quick)))
+    if not known and not costs:
+        typer.echo(f"rfp: note: there is no result below {job.results}; nothing is written", err=True)
+        return Rendered(comparison, (), ())
     paths = [*write_table(comparison, job.output, below=below), *_pictures(comparison, job.output)]
     return Rendered(comparison, tuple(costs), tuple(paths))
 

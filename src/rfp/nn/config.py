@@ -215,8 +215,7 @@ class ModelConfig:
             ("num_layers", 0),
             *_PRODUCT_SIZES,
         ):
-            if getattr(self, name) < least:
-                raise ArgumentError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            object.__setattr__(self, name, as_integer(name, getattr(self, name), least))
         if self.edge_encoder == "linear" and self.edge_channels < 1:
             raise ArgumentError('edge_encoder="linear" needs edge_channels, the width of edge_attr')
         if self.backbone == "gine" and self.edge_encoder == "none" and not self.edge_products:

@@ -10,7 +10,7 @@ from rfp.reproduce.render import as_csv, as_markdown
 
 
 def write_table(table: Comparison, folder: Path, *, below: str = "") -> list[Path]:
-    """Write ``table-N.md`` and ``table-N.csv``, or ``table-N-quick`` of both.
+    """Write ``table-N.md`` and ``table-N.csv``, or ``table-N-quick`` or ``table-N-part`` of both.
 
     Args:
         table: What to write.

@@ -92,6 +92,7 @@ class TableSpec:
         notes: What must be said below it.
         left_out: (row, column) pairs that are trained only if :meth:`only` names the row.
         is_quick: Whether this is the quick subset.
+        is_part: Whether rows or columns were chosen: its files must not take the place of the whole table's.
     """
 
     number: int
@@ -103,11 +104,12 @@ class TableSpec:
     notes: tuple[str, ...] = ()
     left_out: frozenset[tuple[str, str]] = frozenset()
     is_quick: bool = False
+    is_part: bool = False
 
     @property
     def name(self) -> str:
-        """For file names: ``table-2``, ``table-2-quick``."""
-        return f"table-{self.number}" + ("-quick" if self.is_quick else "")
+        """For file names: ``table-2``, ``table-2-quick``, ``table-2-part``."""
+        return f"table-{self.number}" + ("-quick" if self.is_quick else "") + ("-part" if self.is_part else "")
 
     def only(self, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> TableSpec:
         """Some rows and columns alone, by id; without any named, all rows but those on request.
@@ -126,6 +128,7 @@ class TableSpec:
             rows=kept,
             columns=tuple(c for c in self.columns if not columns or set(columns) & _names(c)),
             left_out=frozenset(pair for pair in self.left_out if pair[0] not in rows),
+            is_part=self.is_part or bool(rows or columns),
         )
 
     def as_quick(self) -> TableSpec:
@@ -133,7 +136,8 @@ class TableSpec:
         small = self.only(self.quick.rows, self.quick.columns)
         values = ", ".join(f"{key}={value}" for key, value in self.quick.values.items())
         note = f"quick subset with {values}, {self.quick.num_splits} split(s), one seed and no search: not the table"
-        return replace(small, is_quick=True, title=f"{self.title} (quick subset, not the table)", notes=(note,))
+        title = f"{self.title} (quick subset, not the table)"
+        return replace(small, is_quick=True, is_part=False, title=title, notes=(note,))
 
     def cells(self, num_seeds: int | None = None) -> list[Cell]:
         """Every cell that is trained, data set by data set.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -88,6 +89,10 @@ class TrainingConfig:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not isinstance(f.default, str) and not number and not (value is None and f.default is None):
                 raise ArgumentError(f"{f.name} must be a number, got {value!r}")
+            if number and not math.isfinite(value):
+                raise ArgumentError(f"{f.name} must be finite, got {value!r}")
+            if number and isinstance(f.default, int | None) and not isinstance(value, int):
+                raise ArgumentError(f"{f.name} must be an integer, got {value!r}")
         for name in ("epochs", "batch_size", "schedule_patience", "eval_draws"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rfp.errors import FileError
+from rfp.errors import ArgumentError, FileError
 from rfp.io.atomic import atomic_files
 from rfp.train.config import RunConfig
 
@@ -43,6 +43,15 @@ class RunRecord:
     num_parameters: int
     values: Mapping[str, Any] = field(default_factory=dict)
     device: str = ""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
+        """Read back a finished run: one without a validation and a test score is of no use to a table."""
+        record = cls(**values)
+        for part in ("val", "test"):
+            if not isinstance(record.metrics.get(part), int | float):
+                raise ArgumentError(f"the metrics of a run need a number {part!r}, got {dict(record.metrics)}")
+        return record
 
 
 @dataclass(frozen=True)
@@ -157,11 +166,11 @@ class Result:
         """Read back what :meth:`to_dict` wrote."""
         plain = {f.name: values[f.name] for f in fields(cls) if f.name != "alternatives"}
         plain["config"] = RunConfig.from_dict(plain["config"])
-        plain["runs"] = tuple(RunRecord(**run) for run in plain["runs"])
+        plain["runs"] = tuple(map(RunRecord.from_dict, plain["runs"]))
         plain["trials"] = tuple(Trial.from_dict(trial) for trial in plain["trials"])
         plain["notes"] = tuple(plain["notes"])
         others = values.get("alternatives", {}).items()
-        plain["alternatives"] = {name: tuple(RunRecord(**run) for run in runs) for name, runs in others}
+        plain["alternatives"] = {name: tuple(map(RunRecord.from_dict, runs)) for name, runs in others}
         return cls(**plain)
 
 
