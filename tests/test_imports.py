@@ -19,7 +19,7 @@ ORDER = [
     ["propagate"],
     ["estimate", "cache"],
     ["encode"],
-    ["io", "theory", "streaming"],
+    ["io", "products", "theory", "streaming"],
     ["baselines"],
     ["transforms"],
     ["nn"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Unpack
 
 import torch
@@ -62,12 +63,17 @@ def encode(
         key = stored.key(settings, read, features, graph_keys)
         hit = stored.load(key, read.device)
         if hit is not None:
-            return hit
+            return _with_origin(hit, settings, read, features)
     operators, drawn = prepare(settings, read, features=features, graph_keys=graph_keys)
     trajectory = propagate(operators, drawn, settings, ptr=read.offsets, progress=progress)
     if stored is not None:
         stored.save(key, trajectory)
-    return trajectory
+    return _with_origin(trajectory, settings, read, features)
+
+
+def _with_origin(trajectory: Trajectory, settings: Settings, graph: Graph, features: Tensor | None) -> Trajectory:
+    known = settings if features is None else replace(settings, distribution="normal")
+    return replace(trajectory, settings=known, graph=graph)
 
 
 def prepare(

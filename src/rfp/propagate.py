@@ -19,6 +19,7 @@ from rfp.backends import choose, reference, sparse
 from rfp.backends.problem import Problem, Step
 from rfp.backends.start import begin
 from rfp.errors import NumericalError
+from rfp.graph import Graph
 from rfp.normalization import Events, count_events
 from rfp.operators import Operator
 from rfp.settings import LoopArguments, Settings, shows_settings
@@ -81,10 +82,15 @@ class Trajectory:
     Args:
         storage: ``[n, B, O, P + 1, k]``, node-first, so that a node's whole encoding is contiguous.
         report: What ran.
+        settings: The arguments, where :func:`rfp.encode` made it: what its products mean depends on them
+            (:mod:`rfp.products`). Of given features the distribution is taken to be standard.
+        graph: Where :func:`rfp.encode` made it.
     """
 
     storage: Tensor
     report: Report
+    settings: Settings | None = field(default=None, repr=False)
+    graph: Graph | None = field(default=None, repr=False)
 
     @property
     def states(self) -> Tensor:

@@ -106,7 +106,7 @@ def overflow(dtype: torch.dtype) -> NumericalError:
 
 def fold(a: Tensor) -> Tensor:
     """``[B, n, k] -> [n, B k]``: one sparse product serves all trajectories. Free when memory is node-first."""
-    return a.transpose(0, 1).reshape(a.size(1), -1)
+    return a.transpose(0, 1).flatten(1)
 
 
 def unfold(a: Tensor, like: Tensor) -> Tensor:
