@@ -15,7 +15,7 @@ from rfp.cli.main import app
 from rfp.errors import ArgumentError, FileError
 from rfp.reproduce.cost import CostRow
 from rfp.reproduce.tables import TABLES
-from rfp.train import Place, Result, RunConfig, RunRecord
+from rfp.train import Result, RunConfig, RunRecord, Workspace
 
 PART = ["--only", "cornell,texas", "--rows", "mlp,rfp-qr-A"]
 
@@ -28,7 +28,7 @@ class FakeRun:
         self.failing: dict[str, Exception] = {}
 
     def __call__(
-        self, config: RunConfig, *, seeds: Sequence[int], splits: Sequence[int], place: Place, **more: Any
+        self, config: RunConfig, *, seeds: Sequence[int], splits: Sequence[int], workspace: Workspace, **more: Any
     ) -> Result:
         name = str(config.data.name)
         self.asked.append((name, config.name))
@@ -37,8 +37,8 @@ class FakeRun:
         score = 0.5 + 0.01 * len(self.asked)
         runs = tuple(RunRecord(s, p, {"val": score, "test": score}, 1, 2, 0.1, 10) for s in seeds for p in splits)
         result = Result(config, name, "accuracy", True, runs, (), {"device": "a machine", "torch": "2"}, ("said",))
-        assert place.results is not None
-        result.write(place.results)
+        assert workspace.results is not None
+        result.write(workspace.results)
         return result
 
 

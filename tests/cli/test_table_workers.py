@@ -6,7 +6,7 @@ import pytest
 
 from rfp.cli.table_workers import workers
 from rfp.errors import ArgumentError, FileError
-from rfp.train import Place, RunConfig, run
+from rfp.train import RunConfig, Workspace, run
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 2}
 MODEL = {"backbone": "gcn", "norm": "none", "hidden_channels": 4, "num_layers": 1, "encodings": []}
@@ -15,8 +15,8 @@ CONFIG = RunConfig.from_dict({"name": "a", "data": CLUB, "model": MODEL, "traini
 
 @pytest.mark.slow
 def test_results_and_errors_come_back(tmp_path: Path) -> None:
-    here = run(CONFIG, place=Place(device="cpu"))
-    with workers(1, Place(results=tmp_path, device="cpu")) as train:
+    here = run(CONFIG, workspace=Workspace(device="cpu"))
+    with workers(1, Workspace(results=tmp_path, device="cpu")) as train:
         there = train(CONFIG, [0], [0, 1])
         with pytest.raises(ArgumentError, match="split 5 of 'KarateClub' does not exist"):
             train(CONFIG, [0], [5])

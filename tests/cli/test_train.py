@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rfp.cli import train_setup
+from rfp.cli import progress
 from rfp.cli.main import app
-from rfp.cli.train_report import report_lines
-from rfp.cli.train_setup import read_target, with_setting
+from rfp.cli.options.training import read_target, with_setting
 from rfp.errors import ArgumentError, FileError
 from rfp.train import Result, RunConfig, RunRecord
+from rfp.train.results import report_lines
 
 KARATE = """
 data: {class: torch_geometric.datasets.KarateClub, random_split: [0.5, 0.25, 0.25], num_splits: 3}
@@ -151,8 +151,8 @@ def test_ticks_become_stages_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         yield Bar()
         heard.append("closed")
 
-    monkeypatch.setattr(train_setup, "progress_bar", bar)
-    tick = train_setup.Ticker(quiet=False)
+    monkeypatch.setattr(progress, "progress_bar", bar)
+    tick = progress.Ticker(quiet=False)
     assert heard == []  # no bar before there is something to count: other tasks draw their own
     for what, done in (("a", 1), ("a", 3), ("b", 2), ("b", 1), ("b", 10), ("c", 4)):
         tick(what, done, 10)

@@ -52,7 +52,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_class_of_pyg() -> None:
     loaded = load({"class": "torch_geometric.datasets.KarateClub", "random_split": SPLIT})
     assert (loaded.graphs.num_nodes, loaded.graphs.num_edges) == (34, 156)
-    assert (loaded.task.level, loaded.task.num_outputs) == ("node", 4)
+    assert (loaded.task.level.name, loaded.task.num_outputs) == ("node", 4)
 
 
 def test_arguments_reach_the_class() -> None:
@@ -62,7 +62,7 @@ def test_arguments_reach_the_class() -> None:
         "random_split": SPLIT,
     }
     loaded = load(config)
-    assert loaded.task.level == "graph"
+    assert loaded.task.level.name == "graph"
     assert loaded.graphs.num_graphs == 12
     assert loaded.graphs.x is not None
     assert loaded.graphs.x.size(1) == 3
@@ -80,7 +80,7 @@ def test_the_split_of_an_ogb_class() -> None:
     graphs = load({"class": "my_datasets.WithPublishedSplit", "args": {"num_graphs": 5}})
     assert [graphs.rows(part).tolist() for part in ("train", "val", "test")] == [[0, 3], [1], [4]]
     nodes = load({"class": "my_datasets.WithPublishedSplit", "args": {"num_graphs": 1}})
-    assert nodes.task.level == "node"
+    assert nodes.task.level.name == "node"
     assert [nodes.rows(part).tolist() for part in ("train", "val", "test")] == [[0, 3], [1], [4]]
 
 

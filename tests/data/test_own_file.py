@@ -51,7 +51,7 @@ def test_one_graph(tmp_path: Path) -> None:
     edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
     torch.save(Data(edge_index=edge_index, num_nodes=4, y=torch.tensor([0, 1, 1, 0]), **masks), tmp_path / "g.pt")
     loaded = load(tmp_path / "g.pt")
-    assert loaded.task.level == "node"
+    assert loaded.task.level.name == "node"
     assert loaded.graphs.x is None
     assert loaded.rows("train").tolist() == [0, 3]
 

@@ -25,7 +25,7 @@ EDGES = "source,target,weight ann,bob,2 bob,cy,0.5"
 def test_one_graph_with_node_labels(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, nodes=NODES, edges=EDGES))
     assert loaded.task.name == tmp_path.name
-    assert (loaded.task.level, loaded.task.kind, loaded.task.names) == ("node", "classification", ("no", "yes"))
+    assert (loaded.task.level.name, loaded.task.kind, loaded.task.names) == ("node", "classification", ("no", "yes"))
     assert loaded.y.tolist() == [1, 0, 1, -1]
     assert [loaded.rows(part).tolist() for part in ("train", "val", "test")] == [[0], [1], [2]]
     assert loaded.graphs.x is not None
@@ -57,7 +57,7 @@ def test_many_graphs_with_several_targets_and_splits(tmp_path: Path) -> None:
         edges="graph,source,target,kind g1,0,1,7 g2,0,1,8 g2,1,2,9 g3,5,6,7",
     )
     loaded = load(tmp_path)
-    assert (loaded.task.level, loaded.task.kind, loaded.task.names) == ("graph", "regression", ("mass", "size"))
+    assert (loaded.task.level.name, loaded.task.kind, loaded.task.names) == ("graph", "regression", ("mass", "size"))
     assert loaded.y.tolist() == [[1.5, 10], [2.5, 20], [3, 30]]
     assert loaded.graphs.ptr.tolist() == [0, 3, 5, 7]  # in the order of graphs.csv
     assert [loaded.rows(part, 1).tolist() for part in ("train", "val", "test")] == [[1], [2], [0]]

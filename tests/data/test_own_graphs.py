@@ -19,7 +19,7 @@ def graph(size: int, y: torch.Tensor, **more: torch.Tensor) -> Data:
 def test_graph_level_by_the_number_of_labels() -> None:
     graphs = [graph(3 + i % 2, torch.tensor([i % 3])) for i in range(8)]
     loaded = task_from_graphs(graphs, CONFIG, "t", "f")
-    assert (loaded.task.level, loaded.task.kind, loaded.task.num_outputs) == ("graph", "classification", 3)
+    assert (loaded.task.level.name, loaded.task.kind, loaded.task.num_outputs) == ("graph", "classification", 3)
     assert loaded.y.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
@@ -29,7 +29,7 @@ def test_node_level_with_masks_of_several_splits() -> None:
     masks["test_mask"] = masks["test_mask"][:, 0]  # one test set for all splits
     one = graph(6, torch.tensor([0, 1, 0, 1, 0, 1]), **masks)
     loaded = task_from_graphs([one, one], DataConfig(path="x"), "t", "f")
-    assert loaded.task.level == "node"
+    assert loaded.task.level.name == "node"
     assert loaded.num_splits == 4
     assert loaded.rows("test", 3).tolist() == [2, 5, 8, 11]
 

@@ -25,13 +25,13 @@ def model_values(found: Cell) -> dict[str, object]:
     """The model's config with what the data would tell."""
     task = DATASETS[found.column.dataset].task
     outputs = 1 if "/" in found.column.id else task.num_outputs
-    values: dict[str, object] = {"task": task.level, "out_channels": outputs}
+    values: dict[str, object] = {"task": task.level.name, "out_channels": outputs}
     if task.categorical:
         values["node_encoder"] = task.categorical
         if found.config.model["backbone"] in READ_EDGE_FEATURES:
             values["edge_encoder"] = task.categorical
     else:
-        values["in_channels"] = 1 if task.level == "graph" else FEATURES.get(found.column.dataset, 100)
+        values["in_channels"] = 1 if task.level.name == "graph" else FEATURES.get(found.column.dataset, 100)
     return {**values, **found.config.model}
 
 

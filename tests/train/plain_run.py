@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -18,6 +20,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import Task
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
+from rfp.nn.replicas import DropoutMasks, dropout_masks
 from rfp.train.batches import Batches
 from rfp.train.config import RunConfig
 
@@ -67,9 +70,24 @@ def many_graphs(level: str = "graph", count: int = 26, num_splits: int = 2) -> L
     return LoadedTask(Task("numbers", level, "regression", "mae", 1), collection, y, masks, "made by hand")
 
 
-def plain_run(config: RunConfig, loaded: LoadedTask, *, seed: int, split: int) -> PlainRun:
+def plain_run(config: RunConfig, loaded: LoadedTask, *, seed: int, split: int, replica: bool = False) -> PlainRun:
     """Train as the docs say: weights from the seed, a new draw and new masks in every epoch, the best epoch by
-    validation on the fixed draw, scores of its weights from predictions averaged over the evaluation draws."""
+    validation on the fixed draw, scores of its weights from predictions averaged over the evaluation draws.
+
+    A ``replica`` takes its dropout masks from :class:`DropoutMasks`, every other run from torch's generator.
+    """
+    masks = DropoutMasks([seed], config.training.epochs, torch.device("cpu"))
+    with pytest.MonkeyPatch.context() as patch, dropout_masks(masks) if replica else nullcontext():
+        if replica:
+            patch.setattr(functional, "dropout", lambda x, p, training, inplace: _masked(x, p, training, masks))
+        return _plain_run(config, loaded, seed, split, masks)
+
+
+def _masked(x: Tensor, p: float, training: bool, masks: DropoutMasks) -> Tensor:
+    return x * masks.keep(x.shape, p)[0] / (1 - p) if training and p else x
+
+
+def _plain_run(config: RunConfig, loaded: LoadedTask, seed: int, split: int, masks: DropoutMasks) -> PlainRun:
     training = config.training
     torch.manual_seed(seed)
     model = RFPModel(config.model_config(loaded, seed))
@@ -79,6 +97,7 @@ def plain_run(config: RunConfig, loaded: LoadedTask, *, seed: int, split: int) -
     higher = loaded.task.kind == "classification"
     for epoch in range(training.epochs):
         torch.manual_seed(training_seed(seed, epoch))
+        masks.begin(epoch)
         for group in optimizer.param_groups:
             group["lr"] = training.lr * min(1.0, (epoch + 1) / max(training.warmup_epochs, 1))
         model.train()
@@ -119,7 +138,7 @@ def _batch(loaded: LoadedTask, chosen: Tensor, part: str, split: int) -> tuple[A
     graphs = []
     for g in chosen.tolist():
         nodes = slice(int(loaded.graphs.ptr[g]), int(loaded.graphs.ptr[g + 1]))
-        rows = nodes if loaded.task.level == "node" else slice(g, g + 1)
+        rows = nodes if loaded.task.level.name == "node" else slice(g, g + 1)
         data = loaded.graphs.data(g)
         data.y, data.counted = loaded.y[rows], loaded.masks[part][rows, split]
         graphs.append(data)

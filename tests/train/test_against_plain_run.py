@@ -14,7 +14,7 @@ import torch
 from rfp.data.loaded import LoadedTask
 from rfp.train.config import RunConfig
 from rfp.train.lightning_run import fit
-from rfp.train.replicas import Replica, ReplicaProgram
+from rfp.train.replicas import Replica, ReplicaProgram, examine
 
 from .plain_run import PlainRun, many_graphs, plain_run, two_circles
 
@@ -61,29 +61,28 @@ DATA: dict[str, Callable[[], LoadedTask]] = {
 
 
 @cache
-def expected_run(data: str, case: str, split: int) -> PlainRun:
+def expected_run(data: str, case: str, split: int, replica: bool = False) -> PlainRun:
     """Each plain run once."""
-    return plain_run({**CASES, **SINGLE}[case], DATA[data](), seed=SEED, split=split)
+    return plain_run({**CASES, **SINGLE}[case], DATA[data](), seed=SEED, split=split, replica=replica)
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("split", [0, 2])
 def test_replicas_on_one_graph(case: str, split: int) -> None:
     loaded, settings = DATA["one graph"](), CASES[case]
-    expected = expected_run("one graph", case, split)
-    program = ReplicaProgram(
-        settings, loaded, [Replica(split, settings.training.lr, settings.training.weight_decay)], seed=SEED, device=CPU
-    )
+    expected = expected_run("one graph", case, split, replica=True)
+    replica = Replica(split, settings.training.lr, settings.training.weight_decay, SEED)
+    program = ReplicaProgram(settings, loaded, [replica], device=CPU)
     seen: dict[str, list[float]] = {"train": [], "val": [], "score": []}
     step, validate = program._step, program._validate
 
-    def watched_step(epoch: int) -> torch.Tensor:
-        loss = step(epoch)
+    def watched_step() -> torch.Tensor:
+        loss = step()
         seen["train"].append(loss.item())
         return loss
 
-    def watched_validate(drawn: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        score, loss = validate(drawn)
+    def watched_validate() -> tuple[torch.Tensor, torch.Tensor]:
+        score, loss = validate()
         seen["score"].append(score.item())
         seen["val"].append(loss.item())
         return score, loss
@@ -97,8 +96,9 @@ def test_replicas_on_one_graph(case: str, split: int) -> None:
     assert program.best_val == pytest.approx([expected.val[expected.best_epoch]])
     for name, p in program.model.named_parameters():
         assert torch.allclose(p[0].flatten(), expected.weights[name].flatten(), atol=1e-4), name
-    assert program.scores("val") == pytest.approx([expected.scores["val"]])
-    assert program.scores("test") == pytest.approx([expected.scores["test"]])
+    predictions = program.predictions()
+    assert program.validation_scores(predictions) == pytest.approx([expected.scores["val"]])
+    assert examine(program, predictions, loaded, [0]) == pytest.approx([expected.scores["test"]])
 
 
 def rows(path: Path) -> dict[str, list[float]]:
@@ -125,7 +125,7 @@ def test_one_run_at_a_time(data: str, case: str, split: int, tmp_path: Path) -> 
 
 def test_the_plain_runs_tell_right_from_wrong() -> None:
     """A check of the tests above: where the best epoch were the last, weights that are not restored would pass."""
-    together = [expected_run("one graph", case, split) for case in CASES for split in (0, 2)]
+    together = [expected_run("one graph", case, split, replica=True) for case in CASES for split in (0, 2)]
     alone = [expected_run(data, case, split) for data, case in RUNS for split in (0, 1)]
     for told in (together, alone):
         assert sum(run.best_epoch < len(run.val) - 1 for run in told) >= len(told) // 3

@@ -13,7 +13,7 @@ import torch
 
 from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError
-from rfp.train import Place, RunConfig, read_results, run
+from rfp.train import RunConfig, Workspace, read_results, run
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.node_halving import halve
 from rfp.train.results import Trial
@@ -116,24 +116,24 @@ def test_a_cut_search_goes_on_from_its_result_file(tmp_path: Path) -> None:
         if steps in (7, 15, 22):
             raise OutOfTime
 
-    place = Place(results=tmp_path, device="cpu", tick=tick, deadline=ends)
+    workspace = Workspace(results=tmp_path, device="cpu", tick=tick, deadline=ends)
     for _ in range(3):
         with pytest.raises(OutOfTime):
-            run(CONFIG, seeds=[0, 1], place=place)
+            run(CONFIG, seeds=[0, 1], workspace=workspace)
         (part,) = read_results(tmp_path).values()
         assert part.trials
         assert not part.runs
-    done = run(CONFIG, seeds=[0, 1], place=place)
+    done = run(CONFIG, seeds=[0, 1], workspace=workspace)
     assert [without_time(trial) for trial in done.trials] == [without_time(trial) for trial in whole.trials]
     assert [r.metrics for r in done.runs] == [r.metrics for r in whole.runs]
     again = next(iter(read_results(tmp_path).values()))
     assert again.alternatives == done.alternatives
     # A further seed is trained with the choice that was made.
-    more = run(CONFIG, seeds=[0, 1, 2], place=place)
+    more = run(CONFIG, seeds=[0, 1, 2], workspace=workspace)
     assert more.runs[:6] == done.runs
     assert more.runs[6].values == done.runs[0].values
     with pytest.raises(OutOfTime):
-        run(CONFIG, seeds=[3], place=replace(place, deadline=time.time() - 1))
+        run(CONFIG, seeds=[3], workspace=replace(workspace, deadline=time.time() - 1))
 
 
 def without_time(trial: Trial) -> Trial:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rfp.errors import ArgumentError
-from rfp.train import Place, RunConfig, read_result, run
+from rfp.train import RunConfig, Workspace, read_result, run
 from rfp.train.lightning_run import fit as fit_alone
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
@@ -26,8 +26,8 @@ def config(data: dict[str, Any], *, search: dict[str, Any] | None = None, **trai
 
 
 def test_node_task_writes_one_file_for_all_splits(tmp_path: Path) -> None:
-    place = Place(results=tmp_path)
-    result = run(config(CLUB), place=place)
+    workspace = Workspace(results=tmp_path)
+    result = run(config(CLUB), workspace=workspace)
     (path,) = tmp_path.rglob("*.json")
     assert read_result(path).runs == result.runs
     assert [r.split for r in result.runs] == [0, 1, 2]
@@ -37,22 +37,22 @@ def test_node_task_writes_one_file_for_all_splits(tmp_path: Path) -> None:
 
 
 def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place(results=tmp_path)
-    first = run(config(CLUB), splits=[0], place=place)
-    more = run(config(CLUB), splits=[0, 2], place=place)
+    workspace = Workspace(results=tmp_path)
+    first = run(config(CLUB), splits=[0], workspace=workspace)
+    more = run(config(CLUB), splits=[0, 2], workspace=workspace)
     assert more.runs[0] == first.runs[0]
     assert [r.split for r in more.runs] == [0, 2]
     monkeypatch.setattr("rfp.train.runs.train_nodes", None)  # would fail if it were called
-    assert run(config(CLUB), splits=[2], place=place).runs == more.runs
+    assert run(config(CLUB), splits=[2], workspace=workspace).runs == more.runs
 
 
 def test_a_search_that_goes_on_judges_the_grid_on_all_splits(tmp_path: Path) -> None:
     """Not on those that are missing: else the values chosen would depend on when the run was cut."""
     wanted = config(CLUB, search={"training.lr": [0.3, 0.03, 0.001], "training.weight_decay": [0.0, 0.5]}, epochs=5)
     whole = run(wanted)
-    place = Place(results=tmp_path)
-    run(wanted, splits=[0], place=place)
-    continued = run(wanted, place=place)
+    workspace = Workspace(results=tmp_path)
+    run(wanted, splits=[0], workspace=workspace)
+    continued = run(wanted, workspace=workspace)
     assert {trial.num_runs for trial in continued.trials} == {3}
     assert [trial.val for trial in continued.trials] == [trial.val for trial in whole.trials]
     assert [(r.split, r.values, r.metrics) for r in continued.runs] == [
@@ -75,14 +75,14 @@ def test_every_split_is_scored_on_its_own_masks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [FAKE, CLUB], ids=["graphs", "nodes"])
 def test_lightning_engine(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place(results=tmp_path / "results", checkpoints=tmp_path / "runs")
+    workspace = Workspace(results=tmp_path / "results", checkpoints=tmp_path / "runs")
     wanted = config(data, engine="lightning")
-    result = run(wanted, splits=[0], place=place)
+    result = run(wanted, splits=[0], workspace=workspace)
     (record,) = result.runs
     assert {"val", "test", "train_loss"} <= record.metrics.keys()
     assert list((tmp_path / "runs" / wanted.key / "seed0-split0").glob("*.ckpt"))
     monkeypatch.setattr("rfp.train.runs.fit", None)
-    assert run(wanted, splits=[0], place=place).runs == result.runs
+    assert run(wanted, splits=[0], workspace=workspace).runs == result.runs
 
 
 def test_search_of_a_graph_task_never_sees_the_test_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,22 +96,22 @@ def test_search_of_a_graph_task_never_sees_the_test_part(tmp_path: Path, monkeyp
         return record
 
     monkeypatch.setattr("rfp.train.runs.fit", fit)
-    place = Place(results=tmp_path / "results", checkpoints=tmp_path / "runs")
+    workspace = Workspace(results=tmp_path / "results", checkpoints=tmp_path / "runs")
     wanted = config(FAKE, search={"training.lr": [0.1, 0.001]})
-    result = run(wanted, seeds=[0, 1], place=place)
+    result = run(wanted, seeds=[0, 1], workspace=workspace)
     assert parts == [(False, False), (False, False), (True, True), (True, True)]
     assert len(result.trials) == 2
     best = max(result.trials, key=lambda trial: trial.val)
     assert [r.values for r in result.runs] == [best.values] * 2
-    again = run(wanted, seeds=[0, 1, 2], place=place)  # one more seed: the choice stands
+    again = run(wanted, seeds=[0, 1, 2], workspace=workspace)  # one more seed: the choice stands
     assert len(parts) == 5
     assert again.runs[2].values == best.values
 
 
 def test_epoch_chosen_by_loss(tmp_path: Path) -> None:
-    place = Place(checkpoints=tmp_path)
+    workspace = Workspace(checkpoints=tmp_path)
     wanted = config(FAKE, choose_by="loss", epochs=6, lr=0.05)
-    (record,) = run(wanted, place=place).runs
+    (record,) = run(wanted, workspace=workspace).runs
     lines = (tmp_path / wanted.key / "seed0-split0" / "metrics.csv").read_text().splitlines()
     column = lines[0].split(",").index("val_loss")
     losses = [float(line.split(",")[column]) for line in lines[1:]]
@@ -120,9 +120,9 @@ def test_epoch_chosen_by_loss(tmp_path: Path) -> None:
 
 def test_what_cannot_be_run(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="split 7 of 'KarateClub' does not exist; expected 0 to 2"):
-        run(config(CLUB), splits=[7], place=Place(results=tmp_path))
+        run(config(CLUB), splits=[7], workspace=Workspace(results=tmp_path))
     with pytest.raises(ArgumentError, match=r'engine="replicas" cannot train .*: it is no node task'):
-        run(config(FAKE, engine="replicas"), place=Place(results=tmp_path))
+        run(config(FAKE, engine="replicas"), workspace=Workspace(results=tmp_path))
     with pytest.raises(ArgumentError, match=r"more than max_parameters=10"):
-        run(config(CLUB).with_values({"model.max_parameters": 10}), place=Place(results=tmp_path))
+        run(config(CLUB).with_values({"model.max_parameters": 10}), workspace=Workspace(results=tmp_path))
     assert not list(tmp_path.rglob("*.json"))

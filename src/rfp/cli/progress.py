@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -67,3 +67,33 @@ class _Rich:
     def advance(self, steps: int) -> None:
         if self.task is not None:
             self.progress.advance(self.task, steps)
+
+
+class Ticker:
+    """A bar for ``(what, done, in all)``, there only while something is being counted: other tasks draw their own.
+
+    Args:
+        quiet: Draw nothing.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._open = ExitStack()
+        self._bar: Bar | None = None
+        self._what, self._done = "", 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._bar is None or what != self._what or done < self._done:
+            if self._bar is None:
+                self._bar = self._open.enter_context(progress_bar(quiet=self._quiet))
+            self._bar.stage(what, total)
+            self._what, self._done = what, 0
+        self._bar.advance(done - self._done)
+        self._done = done
+        if done >= total:
+            self.close()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._open.close()
+        self._bar = None

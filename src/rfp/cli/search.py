@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rfp.cli import train_options as options
+from rfp.cli.options import training as options
 from rfp.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from rfp.train import Result, RunConfig
+
+GRIDS = ("config", "paper")
+# Trials that are printed.
+_SHOWN = 10
 
 
 def search(
@@ -47,23 +56,51 @@ def search(
 
         rfp search zinc --grid paper --trials 30 --prune --data-root data
     """
-    from rfp.cli.search_setup import trial_lines, with_grid
-    from rfp.cli.train_report import report_lines
-    from rfp.cli.train_setup import place, read_target
     from rfp.train import run
+    from rfp.train.results import report_lines
     from rfp.train.search import SearchSettings
 
-    wanted = with_grid(read_target(config, sets), grid)
+    wanted = _with_grid(options.read_target(config, sets), grid)
     try:
         settings = SearchSettings(trials, sampler, prune)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
-    with place(data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet) as where:
+    with options.workspace(
+        data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
+    ) as where:
         result = run(
-            wanted, seeds=range(seeds), splits=splits or None, place=where, resume=resume, search_settings=settings
+            wanted, seeds=range(seeds), splits=splits or None, workspace=where, resume=resume, search_settings=settings
         )
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=2))
         return
-    for line in [*trial_lines(result), *report_lines(result, results)]:
+    for line in [*_trial_lines(result), *report_lines(result, results)]:
         typer.echo(line)
+
+
+def _with_grid(config: RunConfig, grid: str) -> RunConfig:
+    """The config with what is searched: its own lists of values, or those of section A.1."""
+    if grid not in GRIDS:
+        raise typer.BadParameter(f"--grid must be {' or '.join(GRIDS)}, got {grid!r}")
+    if grid == "paper":
+        from rfp.train.search import paper_grid
+
+        encodings = config.model.get("encodings", [{"name": "rfp"}])
+        config = config.with_values({"model.encodings": list(encodings)})
+        return replace(config, search=paper_grid(config))
+    if not config.search:
+        raise typer.BadParameter(
+            "the config has no search; add one to it, or --set 'search.training.lr=[0.001, 0.01]', or --grid paper"
+        )
+    return config
+
+
+def _trial_lines(result: Result) -> list[str]:
+    """The best trials, best first."""
+    tried = [trial for trial in result.trials if math.isfinite(trial.val)]
+    best = sorted(tried, key=lambda trial: trial.val, reverse=result.higher_is_better)
+    lines = [f"{len(result.trials)} points tried; the best by validation {result.metric}:"] if tried else []
+    for trial in best[:_SHOWN]:
+        values = ", ".join(f"{key}={value}" for key, value in trial.values.items())
+        lines.append(f"  {trial.val:.4f}  {values}")
+    return lines

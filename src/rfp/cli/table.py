@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rfp.cli import train_options as options
+from rfp.cli.options import training as options
 
 
 def table(
@@ -53,7 +53,6 @@ def table(
         rfp table 6 --render-only --results results
     """
     from rfp.cli import table_run
-    from rfp.cli.train_setup import place
 
     spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only))
     folder = output or results / "tables"
@@ -64,7 +63,9 @@ def table(
         return
     failed = 0
     if not render_only:
-        with place(data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet) as where:
+        with options.workspace(
+            data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
+        ) as where:
             failed = table_run.run_job(job, where, jobs)
     rendered = table_run.render(job)
     if as_json:

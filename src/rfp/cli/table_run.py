@@ -28,7 +28,7 @@ from rfp.reproduce.cost_report import (
 from rfp.reproduce.execute import missing_runs, run_missing
 from rfp.reproduce.output import write_table
 from rfp.reproduce.render import as_records, as_terminal, heading
-from rfp.train import Place, Result, RunConfig, read_results, run
+from rfp.train import Result, RunConfig, Workspace, read_results, run
 from rfp.viz.ablation import Curve, plot
 
 
@@ -110,15 +110,15 @@ def plan_lines(job: Job) -> list[str]:
     return [*lines, f"{len(lines)} cells, {waiting} runs to do"]
 
 
-def run_job(job: Job, place: Place, jobs: int = 1) -> int:
+def run_job(job: Job, workspace: Workspace, jobs: int = 1) -> int:
     """Run what is missing, ``jobs`` cells at a time; returns the number of cells that failed."""
-    device = place.torch_device().type  # raises at once if there is none
+    device = workspace.torch_device().type  # raises at once if there is none
     if job.measures_cost:
-        _measure(job, device, place)
+        _measure(job, device, workspace)
 
     def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
         try:
-            return run(config, seeds=seeds, splits=splits, place=place)
+            return run(config, seeds=seeds, splits=splits, workspace=workspace)
         except (MemoryError, RuntimeError) as error:
             if isinstance(error, RFPError) or "out of memory" not in str(error):
                 raise
@@ -127,14 +127,14 @@ def run_job(job: Job, place: Place, jobs: int = 1) -> int:
     cells = job.spec.cells(job.num_seeds)
     known = read_results(job.results)
     if jobs == 1:
-        _, failures = run_missing(cells, known, train, place.say)
+        _, failures = run_missing(cells, known, train, workspace.say)
     else:
         from rfp.cli.table_workers import workers
 
-        with workers(jobs, place) as train_beside:
-            _, failures = run_missing(cells, known, train_beside, place.say, jobs=jobs)
+        with workers(jobs, workspace) as train_beside:
+            _, failures = run_missing(cells, known, train_beside, workspace.say, jobs=jobs)
     for failure in (failure for failure in failures if not failure.expected):
-        place.say(f"failed: {failure.cell.column.id} {failure.cell.row.id}: {failure.reason}")
+        workspace.say(f"failed: {failure.cell.column.id} {failure.cell.row.id}: {failure.reason}")
     return sum(not failure.expected for failure in failures)
 
 
@@ -142,13 +142,13 @@ def _size(spec: TableSpec) -> CostSize:
     return QUICK_SIZE if spec.is_quick else CostSize()
 
 
-def _measure(job: Job, device: str, place: Place) -> None:
+def _measure(job: Job, device: str, workspace: Workspace) -> None:
     path = cost_file(job.results, device, quick=job.spec.is_quick)
     if path.exists():
-        place.say(f"cost: measured before, see {path}; remove it to measure again")
+        workspace.say(f"cost: measured before, see {path}; remove it to measure again")
         return
     size = _size(job.spec)
-    write_cost(measure_cost(device, size, place.say), size, device, path)
+    write_cost(measure_cost(device, size, workspace.say), size, device, path)
 
 
 def render(job: Job) -> Rendered:

@@ -14,27 +14,27 @@ import torch
 
 from rfp.errors import ArgumentError, FileError, RFPError
 from rfp.reproduce.execute import Run
-from rfp.train import Place, Result, RunConfig, read_results, run
+from rfp.train import Result, RunConfig, Workspace, read_results, run
 
 
 @contextmanager
-def workers(jobs: int, place: Place) -> Iterator[Run]:
+def workers(jobs: int, workspace: Workspace) -> Iterator[Run]:
     """A function that trains a config in the next free of ``jobs`` processes and waits for it.
 
     Several small models share a GPU better than they fill it one by one. Each process has its share of the cores.
 
     Args:
         jobs: Number of processes, each of which imports everything once.
-        place: Where things are; a worker is silent. Results are handed over by their files.
+        workspace: Where things are; a worker is silent. Results are handed over by their files.
     """
-    if place.results is None:
+    if workspace.results is None:
         raise ArgumentError("workers need a folder for result files")
     where = {
-        "data_root": place.data_root,
-        "cache": place.cache,
-        "results": place.results,
-        "checkpoints": place.checkpoints,
-        "device": place.device,
+        "data_root": workspace.data_root,
+        "cache": workspace.cache,
+        "results": workspace.results,
+        "checkpoints": workspace.checkpoints,
+        "device": workspace.device,
     }
     # Spawned: a fork cannot use CUDA, nor the threads of torch.
     context = multiprocessing.get_context("spawn")
@@ -45,8 +45,8 @@ def workers(jobs: int, place: Place) -> Iterator[Run]:
             if failure is not None:
                 is_file, reason = failure
                 raise FileError(reason) if is_file else ArgumentError(reason)
-            assert place.results is not None
-            return read_results(place.results)[config.key]
+            assert workspace.results is not None
+            return read_results(workspace.results)[config.key]
 
         try:
             yield train
@@ -66,7 +66,7 @@ def _train(
 ) -> tuple[bool, str] | None:
     """Train in this process; returns whether a file was at fault and why, or ``None``: not every error can travel."""
     try:
-        run(RunConfig.from_dict(config), seeds=seeds, splits=splits, place=Place(**where))  # type: ignore[arg-type]
+        run(RunConfig.from_dict(config), seeds=seeds, splits=splits, workspace=Workspace(**where))  # type: ignore[arg-type]
     except RFPError as error:
         return isinstance(error, FileError), str(error)
     except (MemoryError, RuntimeError) as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from rfp.cli import train_options as options
+from rfp.cli.options import training as options
 
 
 def train(
@@ -37,12 +37,11 @@ def train(
 
         rfp train examples/configs/karate.yaml --set training.lr=0.02 --json
     """
-    from rfp.cli.train_report import report_lines
-    from rfp.cli.train_setup import place, read_target
     from rfp.train import run
+    from rfp.train.results import report_lines
 
-    wanted = read_target(config, sets)
-    with place(
+    wanted = options.read_target(config, sets)
+    with options.workspace(
         data_root=data_root,
         results=results,
         checkpoints=checkpoints,
@@ -50,7 +49,7 @@ def train(
         num_devices=num_devices,
         quiet=quiet,
     ) as where:
-        result = run(wanted, seeds=range(seeds), splits=splits or None, place=where, resume=resume)
+        result = run(wanted, seeds=range(seeds), splits=splits or None, workspace=where, resume=resume)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=2))
         return

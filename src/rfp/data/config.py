@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rfp.data.metrics import METRICS
-from rfp.data.tasks import KINDS, LEVELS, PARTS
+from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, unknown_choice
+from rfp.nn.kinds import KINDS
+from rfp.nn.levels import LEVELS
 
 SELF_LOOPS = ("keep", "remove")
 # Keys that say what the data is to a data set that does not know it itself.
@@ -70,7 +72,7 @@ class DataConfig:
             raise ArgumentError(f"give exactly one of name, path and class, got {', '.join(given) or 'none of them'}")
         if self.dataset_class is None and (self.args or self.parts):
             raise ArgumentError(f"args and parts belong to class, not to {given[0]}")
-        choices = {"level": LEVELS, "kind": KINDS, "metric": METRICS}
+        choices: dict[str, Mapping[str, Any]] = {"level": LEVELS, "kind": KINDS, "metric": METRICS}
         for key, known in choices.items():
             if getattr(self, key) is not None and getattr(self, key) not in known:
                 raise unknown_choice(key, getattr(self, key), known)

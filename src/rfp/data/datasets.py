@@ -21,6 +21,7 @@ from rfp.data.processed import content_key, load_or_read
 from rfp.data.roots import cache_folder, data_roots, digests, download_with, download_zip, find_files
 from rfp.data.tasks import Task
 from rfp.errors import ArgumentError, FileError
+from rfp.nn.levels import GRAPH, NODE
 
 _OGB_URL = "https://snap.stanford.edu/ogb/data"
 
@@ -62,7 +63,7 @@ def _download_pyg(class_name: str, folder: str, **attributes: Any) -> Callable[[
 
 
 def _nodes(name: str, classes: int) -> Task:
-    return Task(name, "node", "classification", "accuracy", classes)
+    return Task(name, NODE, "classification", "accuracy", classes)
 
 
 def _planetoid(name: str, classes: int, nodes: int, edges: int, features: int) -> DatasetSpec:
@@ -111,14 +112,14 @@ DATASETS: dict[str, DatasetSpec] = {
     "squirrel": _wikipedia("squirrel", 5201, 217073, 2089),
     "film": _geom_gcn("film", "actor/raw", "Actor", {}, 7600, 30019, 932),
     "zinc": DatasetSpec(
-        Task("zinc", "graph", "regression", "mae", 1, categorical="zinc"),
+        Task("zinc", GRAPH, "regression", "mae", 1, categorical="zinc"),
         tuple(f"{zinc.RAW}/{file}" for file in zinc.RAW_NAMES),
         zinc.read_zinc,
         _download_pyg("ZINC", "ZINC", subset=True),
         {"graphs": 12000},
     ),
     "ogbg-molhiv": DatasetSpec(
-        Task("ogbg-molhiv", "graph", "binary", "roc_auc", 1, categorical="ogb"),
+        Task("ogbg-molhiv", GRAPH, "binary", "roc_auc", 1, categorical="ogb"),
         tuple(ogb.MOLHIV_FILES),
         ogb.read_molhiv,
         download_zip(f"{_OGB_URL}/graphproppred/csv_mol_download/hiv.zip", "hiv", "ogbg_molhiv"),
@@ -133,7 +134,7 @@ DATASETS: dict[str, DatasetSpec] = {
         directed=True,
     ),
     "counting": DatasetSpec(
-        Task("counting", "graph", "regression", "mae", len(TARGETS), TARGETS),
+        Task("counting", GRAPH, "regression", "mae", len(TARGETS), TARGETS),
         (PUBLISHED_FILE.as_posix(),),
         read_counting,
         None,
@@ -141,7 +142,7 @@ DATASETS: dict[str, DatasetSpec] = {
         fallback="counting-generated",
     ),
     "counting-generated": DatasetSpec(
-        Task("counting-generated", "graph", "regression", "mae", len(TARGETS), TARGETS),
+        Task("counting-generated", GRAPH, "regression", "mae", len(TARGETS), TARGETS),
         (),
         lambda root, task: generate_counting(task),
         None,

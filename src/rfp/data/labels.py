@@ -10,8 +10,10 @@ from torch import Tensor
 
 from rfp.data.config import DataConfig
 from rfp.data.splits import check_disjoint, random_masks
-from rfp.data.tasks import KINDS, Task
+from rfp.data.tasks import Task
 from rfp.errors import ArgumentError
+from rfp.nn.kinds import KINDS
+from rfp.nn.levels import Level
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Labels:
     """Labels of one kind.
 
     Args:
-        kind: A key of :data:`~rfp.data.tasks.KINDS`.
+        kind: A key of :data:`rfp.nn.kinds.KINDS`.
         y: As :class:`~rfp.data.tasks.Task` describes; -1 or NaN where there is none.
         num_outputs: Classes or targets.
         names: Of them.
@@ -32,9 +34,9 @@ class Labels:
     names: tuple[str, ...]
     known: Tensor
 
-    def task(self, name: str, level: str, config: DataConfig) -> Task:
+    def task(self, name: str, level: Level, config: DataConfig) -> Task:
         """The task with these labels, with the metric asked for or the usual one."""
-        return Task(name, level, self.kind, config.metric or KINDS[self.kind], self.num_outputs, self.names)
+        return Task(name, level, self.kind, config.metric or KINDS[self.kind].metric, self.num_outputs, self.names)
 
 
 def labels_from_texts(texts: Sequence[str | None], kind: str | None, source: str) -> Labels:

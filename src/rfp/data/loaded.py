@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from rfp.data.collection import GraphCollection
 from rfp.data.tasks import PARTS, Task
 from rfp.errors import ArgumentError, unknown_choice
+from rfp.ragged import take
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,18 @@ class LoadedTask:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        expected = self.graphs.num_nodes if self.task.level == "node" else self.graphs.num_graphs
+        expected = int(self.row_ptr[-1])
         for name, value in (("y", self.y), *((f"the mask {part!r}", self.masks[part]) for part in PARTS)):
             if len(value) != expected:
                 raise ArgumentError(
                     f"{self.source}: {name} must have a row for each {self.task.level} ({expected}), "
                     f"got shape {list(value.shape)}"
                 )
+
+    @property
+    def row_ptr(self) -> Tensor:
+        """Where the rows of each graph lie, ``[num_graphs + 1]``."""
+        return self.task.level.row_ptr(self.graphs.ptr)
 
     @property
     def num_rows(self) -> int:
@@ -76,30 +82,26 @@ class LoadedTask:
         Args:
             graphs: ``[b]`` int64, best on the host (see :meth:`GraphCollection.take`).
         """
-        if self.task.level == "node":
-            return self.graphs.with_nodes(y=self.y).take(graphs)
         data = self.graphs.take(graphs)
-        data.y = self.y[graphs.to(self.y.device, non_blocking=True)]
+        data.y = self.y[take(self.row_ptr, graphs.to(self.y.device, non_blocking=True)).rows]
         return data
 
     def data(self, graph: int = 0) -> Data:
         """One graph as a PyG ``Data`` with ``y`` and, for node tasks, the masks (``[n]`` if there is one split)."""
         data = self.graphs.data(graph)
-        if self.task.level == "graph":
-            data.y = self.y[graph : graph + 1]
-            return data
-        nodes = slice(int(self.graphs.ptr[graph]), int(self.graphs.ptr[graph + 1]))
-        data.y = self.y[nodes]
-        for part, mask in self.masks.items():
-            data[f"{part}_mask"] = mask[nodes] if self.num_splits > 1 else mask[nodes, 0]
+        rows = slice(*self.row_ptr[graph : graph + 2].tolist())
+        data.y = self.y[rows]
+        if self.task.level.shares_graphs:
+            for part, mask in self.masks.items():
+                data[f"{part}_mask"] = mask[rows] if self.num_splits > 1 else mask[rows, 0]
         return data
 
     def data_list(self, part: str | None = None, split: int = 0) -> list[Data]:
         """The graphs of a part (for graph tasks), or all, as PyG ``Data``."""
         if part is None:
             return [self.data(g) for g in range(self.graphs.num_graphs)]
-        if self.task.level == "node":
-            raise ArgumentError("part chooses among graphs; in a node task use the masks, or rows(part)")
+        if self.task.level.shares_graphs:
+            raise ArgumentError(f"part chooses among graphs; in a {self.task.level} task use the masks, or rows(part)")
         return [self.data(g) for g in self.rows(part, split).tolist()]
 
     def to(self, device: torch.device | str) -> LoadedTask:

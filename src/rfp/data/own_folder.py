@@ -29,6 +29,7 @@ from rfp.data.tables import SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, FileError, GraphError
 from rfp.io.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
+from rfp.nn.levels import GRAPH, NODE, Level
 from rfp.ragged import offsets
 
 _PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -44,7 +45,7 @@ def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
     node_ids = number_nodes(edges, source, target, nodes, graph_ids)
     collection = _collection(edges, source, target, nodes, graph_ids, node_ids)
     table, level = _labelled(nodes, graphs, config, folder)
-    order = node_ids.order if level == "node" else np.arange(table.num_rows)
+    order = node_ids.order if table is nodes else np.arange(table.num_rows)
     labels = _labels(table, config, order)
     masks = choose_masks(_masks(table, order), labels, config, str(table.path), "add a column split")
     name = folder.resolve().name
@@ -102,11 +103,11 @@ def _named(table: Table, role: str) -> list[str]:
     return [role] if role in table.columns else several
 
 
-def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, folder: Path) -> tuple[Table, str]:
-    tables = {"node": nodes, "graph": graphs}
+def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, folder: Path) -> tuple[Table, Level]:
+    tables = {NODE: nodes, GRAPH: graphs}
     have = {level: table for level, table in tables.items() if table is not None and _named(table, "label")}
     if config.level is not None:
-        have = {level: table for level, table in have.items() if level == config.level}
+        have = {level: table for level, table in have.items() if level.name == config.level}
     if len(have) == 2:
         raise ArgumentError(f"{folder}: both nodes and graphs have labels; say level='node' or level='graph'")
     if not have:

@@ -14,6 +14,8 @@ from rfp.data.labels import choose_masks, labels_from_numbers
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, GraphError
+from rfp.nn.levels import LEVELS, Level
+from rfp.ragged import owners
 
 
 def task_from_graphs(
@@ -37,8 +39,8 @@ def task_from_graphs(
     except GraphError as error:
         raise GraphError(f"{source}: {error}") from error
     values = [_label(graph, i, source) for i, graph in enumerate(graphs)]
-    level = config.level or _find_level(graphs, values, source)
-    sizes = collection.ptr.diff().tolist() if level == "node" else [1] * len(graphs)
+    level = _find_level(collection, values, source) if config.level is None else LEVELS[config.level]
+    sizes = level.row_ptr(collection.ptr).diff().tolist()
     for i, (value, rows) in enumerate(zip(values, sizes, strict=True)):
         if len(value) != rows or value.shape[1] != values[0].shape[1]:
             raise ArgumentError(
@@ -48,15 +50,10 @@ def task_from_graphs(
     integer_type = all(not graph.y.is_floating_point() and graph.y.dtype != torch.bool for graph in graphs)
     kind = config.kind or ("binary" if all(graph.y.dtype == torch.bool for graph in graphs) else None)
     labels = labels_from_numbers(torch.cat(values), kind, source, integer_type=integer_type)
-    if level == "node":
-        given = _node_masks(graphs)
-        if masks is not None:
-            given = {part: masks[part][collection.graph.batch] for part in PARTS}
-        how = "a node task needs train_mask, val_mask and test_mask on every graph"
-    else:
-        given = masks
-        how = "a graph task needs graphs for each part ({train: [...], val: [...], test: [...]}, or parts for a class)"
-    chosen = choose_masks(given, labels, config, source, how)
+    given = _masks_of_graphs(graphs) if level.shares_graphs else None
+    if masks is not None:
+        given = {part: masks[part][owners(torch.tensor(sizes))] for part in PARTS}
+    chosen = choose_masks(given, labels, config, source, level.split_hint)
     return LoadedTask(labels.task(name, level, config), collection, labels.y, chosen, source)
 
 
@@ -68,18 +65,18 @@ def _label(graph: Any, number: int, source: str) -> Tensor:  # -> [rows, targets
     return y.view(-1, 1) if y.dim() < 2 else y.flatten(start_dim=1)
 
 
-def _find_level(graphs: Sequence[Any], values: Sequence[Tensor], source: str) -> str:
-    nodes = all(len(value) == graph.num_nodes for graph, value in zip(graphs, values, strict=True))
-    whole = all(len(value) == 1 for value in values)
-    if nodes == whole:
-        why = (
-            "both nodes and graphs have one label each" if nodes else "y has a row for neither each node nor the graph"
-        )
+def _find_level(graphs: GraphCollection, values: Sequence[Tensor], source: str) -> Level:
+    """The one level at which every graph has as many rows as its ``y``."""
+    rows = torch.tensor([len(value) for value in values])
+    fitting = [level for level in LEVELS.values() if torch.equal(level.row_ptr(graphs.ptr).diff(), rows)]
+    if len(fitting) != 1:
+        neither = "y has a row for neither each node nor the graph"
+        why = "both nodes and graphs have one label each" if fitting else neither
         raise ArgumentError(f"{source}: {why}; say level='node' or level='graph'")
-    return "node" if nodes else "graph"
+    return fitting[0]
 
 
-def _node_masks(graphs: Sequence[Any]) -> dict[str, Tensor] | None:
+def _masks_of_graphs(graphs: Sequence[Any]) -> dict[str, Tensor] | None:
     masks = {}
     for part in PARTS:
         values = [getattr(graph, f"{part}_mask", None) for graph in graphs]

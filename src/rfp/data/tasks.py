@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rfp.data.metrics import METRICS
 from rfp.errors import ArgumentError, unknown_choice
+from rfp.nn.levels import LEVELS, Level
 
-LEVELS = ("node", "graph")
-# Kind -> the metric taken when none is asked for.
-KINDS = {"classification": "accuracy", "binary": "roc_auc", "regression": "mae"}
 PARTS = ("train", "val", "test")
 
 
@@ -19,7 +18,7 @@ class Task:
 
     Args:
         name: Of the data set.
-        level: ``"node"`` or ``"graph"``: what a row of the labels stands for.
+        level: What a row of the labels stands for: one of :data:`rfp.nn.levels.LEVELS`, or its name.
         kind: ``"classification"`` (one of several classes; labels ``[rows]`` int64), ``"binary"`` (one or several
             yes/no targets; ``[rows, targets]`` float32, NaN where unknown) or ``"regression"`` (the same, without NaN).
         metric: A key of :data:`rfp.data.metrics.METRICS` that fits the kind.
@@ -37,7 +36,7 @@ class Task:
     """
 
     name: str
-    level: str
+    level: Level
     kind: str
     metric: str
     num_outputs: int
@@ -45,10 +44,13 @@ class Task:
     categorical: str | None = None
 
     def __post_init__(self) -> None:
-        if self.level not in LEVELS:
-            raise unknown_choice("level", self.level, LEVELS)
-        if self.kind not in KINDS:
-            raise unknown_choice("kind", self.kind, KINDS)
+        given: Any = self.level
+        if not isinstance(given, Level):
+            if given not in LEVELS:
+                raise unknown_choice("level", given, LEVELS)
+            object.__setattr__(self, "level", LEVELS[given])
+        if self.kind not in self.level.kinds:
+            raise unknown_choice("kind", self.kind, self.level.kinds)
         if self.metric not in METRICS:
             raise unknown_choice("metric", self.metric, METRICS)
         fitting = [repr(name) for name, metric in METRICS.items() if self.kind in metric.kinds]

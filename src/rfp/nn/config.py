@@ -13,13 +13,13 @@ from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
 from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
 from rfp.nn.layers import ACTIVATIONS, NORMS
+from rfp.nn.levels import LEVELS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
 from rfp.settings import Settings, as_integer
 from rfp.transforms import BASELINES, NodeEncodingTransform
 
 LEARNED = "learned"
-TASKS = ("graph", "node")
 TRAJECTORIES = ("concatenate", "independent", "dss")
 _PRODUCT_SIZES = (("product_channels", 1), ("product_layers", 1))
 
@@ -191,7 +191,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "encodings", tuple(read_encoding(e) for e in self.encodings))
         choices: dict[str, Any] = {
-            "task": TASKS,
+            "task": LEVELS,
             "node_encoder": ("none", *ATOM_FEATURES),
             "edge_encoder": ("none", "linear", *BOND_FEATURES),
             "trajectories": TRAJECTORIES,

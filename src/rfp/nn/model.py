@@ -19,10 +19,10 @@ from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation, read_graph, training_seed
 from rfp.nn.gcn import gcn_matrix
-from rfp.nn.layers import MLP, activation
+from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator
+from rfp.nn.levels import LEVELS, ReadoutOptions
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
-from rfp.nn.readout import DeepSets, aggregate_trajectories, pool_nodes
 from rfp.nn.replicas import replicate
 from rfp.nn.trajectory_products import TrajectoryProducts
 from rfp.settings import Settings
@@ -103,10 +103,11 @@ class RFPModel(nn.Module):
             num_heads=config.num_heads,
             edge_features=self.edge_encoder is not None or config.edge_products,
         )
-        self.deep_sets: nn.Module | None = None
-        if config.task == "graph" and not joined:
-            self.deep_sets = DeepSets(width, aggregation=config.trajectory_readout, act=config.activation)
-        self.head = MLP(width, config.out_channels, hidden_channels=width, num_layers=config.num_head_layers)
+        level = LEVELS[config.task]
+        self.readout = level.readout(
+            ReadoutOptions(width, joined, config.readout, config.trajectory_readout, config.activation)
+        )
+        self.head = level.head(width, config.out_channels, config.num_head_layers)
         self._check_budget()
 
     def _drawn(self, encoding: RFPEncoding) -> RandomFeaturePropagation:
@@ -197,12 +198,7 @@ class RFPModel(nn.Module):
         edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix)
         h = self.act(self._embed(data, graph, x, encodings))
         h = self.backbone(h, edges)
-        if self.config.task == "graph":
-            h = pool_nodes(h, graph.offsets, self.config.readout)
-            h = h if self.deep_sets is None else self.deep_sets(h)
-        elif self.config.trajectories != "concatenate":
-            h = aggregate_trajectories(h, self.config.trajectory_readout)
-        out: Tensor = self.head(h)
+        out: Tensor = self.head(self.readout(h, graph))
         return out
 
     def draw(self, data: Any, *, graph: Graph | None = None) -> list[Tensor]:

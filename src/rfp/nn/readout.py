@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rfp.errors import unknown_choice
+from rfp.graph import Graph
 from rfp.nn.layers import MLP
 
 READOUTS = ("sum", "mean", "max")
@@ -76,3 +77,48 @@ class DeepSets(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.rho(aggregate_trajectories(self.phi(x), self.aggregation))
         return out
+
+
+class GraphReadout(nn.Module):
+    """From nodes to graphs, then from trajectories to one answer: ``[..., B, n, d] -> [..., num_graphs, d]``.
+
+    Args:
+        channels: d.
+        nodes: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
+        trajectories: The same, inside a :class:`DeepSets`, over trajectories; ``None`` if there is no dimension B.
+        act: Activation.
+    """
+
+    def __init__(
+        self, channels: int, *, nodes: str = "sum", trajectories: str | None = None, act: str = "relu"
+    ) -> None:
+        super().__init__()
+        self.nodes = nodes
+        self.deep_sets: nn.Module | None = None
+        if trajectories is not None:
+            self.deep_sets = DeepSets(channels, aggregation=trajectories, act=act)
+
+    def forward(self, h: Tensor, graph: Graph) -> Tensor:
+        pooled = pool_nodes(h, graph.offsets, self.nodes)
+        return pooled if self.deep_sets is None else self.deep_sets(pooled)
+
+    def extra_repr(self) -> str:
+        return f"nodes={self.nodes!r}"
+
+
+class NodeReadout(nn.Module):
+    """Nodes stay as they are, trajectories become one: ``[..., B, n, d] -> [..., n, d]``.
+
+    Args:
+        trajectories: ``"sum"``, ``"mean"`` or ``"max"``; ``None`` if there is no dimension B.
+    """
+
+    def __init__(self, trajectories: str | None = None) -> None:
+        super().__init__()
+        self.trajectories = trajectories
+
+    def forward(self, h: Tensor, graph: Graph) -> Tensor:
+        return h if self.trajectories is None else aggregate_trajectories(h, self.trajectories)
+
+    def extra_repr(self) -> str:
+        return f"trajectories={self.trajectories!r}"

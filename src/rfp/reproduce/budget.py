@@ -35,7 +35,7 @@ def widest(model: Mapping[str, Any], task: Task) -> int:
     """
     if task.categorical is None:
         raise ArgumentError(f"the inputs of {task.name!r} are known only when it is loaded; give hidden_channels")
-    from_data = {"task": task.level, "out_channels": task.num_outputs, "node_encoder": task.categorical}
+    from_data = {"task": task.level.name, "out_channels": task.num_outputs, "node_encoder": task.categorical}
     if model.get("backbone", "gin") in READ_EDGE_FEATURES:
         from_data["edge_encoder"] = task.categorical
     return _widest(json.dumps({**from_data, **model, "max_parameters": None}), model["max_parameters"])

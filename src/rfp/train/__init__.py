@@ -2,14 +2,14 @@
 
 from rfp.train.config import RunConfig, TrainingConfig, read_config
 from rfp.train.results import Result, RunRecord, read_result, read_results
-from rfp.train.runs import Place, run
+from rfp.train.runs import Workspace, run
 
 __all__ = [
-    "Place",
     "Result",
     "RunConfig",
     "RunRecord",
     "TrainingConfig",
+    "Workspace",
     "read_config",
     "read_result",
     "read_results",

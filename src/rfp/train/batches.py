@@ -17,7 +17,7 @@ from rfp.graph import Graph
 from rfp.hashing import signed
 from rfp.nn.encoder import training_seed
 from rfp.nn.neighbors import SortedEdges, remember_sorted, sort_edges
-from rfp.ragged import Cuts
+from rfp.ragged import Cuts, take
 
 # Draws random encodings of a batch: (data, graph) -> one tensor [B, n, ...] for each encoder, cut at its nodes.
 Draw = Callable[[Any, Graph], list[Tensor]]
@@ -89,20 +89,17 @@ class Batches:
         self._draw, self._bytes_per_node, self._sort = draw, bytes_per_node, sort
         self._draw_signs = draw_signs
         rows = loaded.rows(part, split).cpu()
-        self._node_level = loaded.task.level == "node"
-        graphs = loaded.graphs
-        self._y: Tensor | None = loaded.y
-        if self._node_level:
-            counted = loaded.masks[part][:, split]
-            graphs = graphs.with_nodes(y=loaded.y, counted=counted)
-            rows = torch.unique(torch.searchsorted(loaded.graphs.ptr.cpu(), rows, right=True) - 1)
-            self._y = None
-        self.graphs: GraphCollection = graphs
-        self.members = rows  # numbers of the graphs of this part
-        self._nodes, self._edges = graphs.ptr.diff().cpu(), graphs.edge_ptr.diff().cpu()
+        level = loaded.task.level
+        self.graphs: GraphCollection = loaded.graphs
+        self._y, self._row_ptr = loaded.y, loaded.row_ptr
+        self._counted = loaded.masks[part][:, split] if level.shares_graphs else None
+        self.members = level.graphs_of(rows, self.graphs.ptr.cpu())  # numbers of the graphs of this part
+        self._nodes, self._edges, self._rows = (
+            ptr.diff().cpu() for ptr in (self.graphs.ptr, self.graphs.edge_ptr, self._row_ptr)
+        )
         # One graph, or an order that never changes: made once, and what the graph remembers stays with it.
         self._kept: list[Batch] | None = None
-        self._keep = seed is None or len(rows) == 1
+        self._keep = seed is None or len(self.members) == 1
 
     def __len__(self) -> int:
         return -(-len(self.members) // self.batch_size)
@@ -151,7 +148,6 @@ class Batches:
         chosen = torch.cat(batches)
         whole = self.graphs.take(chosen)
         device = self.graphs.device
-        label = whole.y if self._y is None else self._y[chosen.to(device, non_blocking=True)]
         drawn = None
         if not self._keep and (self._draw is not None or self._draw_signs is not None):
             weight = getattr(whole, "edge_weight", None)
@@ -162,14 +158,17 @@ class Batches:
         node = Cuts(nodes, device)
         edge = Cuts([int(self._edges[batch].sum()) for batch in batches], device)
         graph_of = Cuts([len(batch) for batch in batches], device)
+        row = Cuts([int(self._rows[batch].sum()) for batch in batches], device)
+        rows = take(self._row_ptr, chosen.to(device, non_blocking=True), row.bounds[-1]).rows
+        label, counted = self._y[rows], None if self._counted is None else self._counted[rows]
         edge_index = whole.edge_index - edge.spread(node.starts)
         batch_of_node = whole.batch - node.spread(graph_of.starts)
         offsets = graph_of.cut_offsets(whole.ptr, node.starts)
         orders = self._orders(whole, node, edge)
         for i in range(len(batches)):
-            n, e, g = node.of(i), edge.of(i), graph_of.of(i)
+            n, e = node.of(i), edge.of(i)
             data = SimpleNamespace(x=None, edge_attr=None, signs_drawn=getattr(whole, "signs_drawn", False))
-            vars(data).update({name: whole[name][n] for name in self.graphs.nodes if name not in ("y", "counted")})
+            vars(data).update({name: whole[name][n] for name in self.graphs.nodes})
             vars(data).update({name: whole[name][e] for name in self.graphs.edges})
             weight = getattr(data, "edge_weight", None)
             largest = int(self._nodes[batches[i]].max())
@@ -183,8 +182,8 @@ class Batches:
             yield Batch(
                 data,
                 graph,
-                label[n if self._node_level else g],
-                whole.counted[n] if self._node_level else None,
+                label[row.of(i)],
+                None if counted is None else counted[row.of(i)],
                 None if drawn is None else [one[:, n] for one in drawn],
             )
 

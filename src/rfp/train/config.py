@@ -240,7 +240,7 @@ def read_config(path: Path) -> RunConfig:
 
 def _from_data(loaded: LoadedTask, backbone: str) -> dict[str, Any]:
     task, graphs = loaded.task, loaded.graphs
-    found: dict[str, Any] = {"task": task.level, "out_channels": task.num_outputs}
+    found: dict[str, Any] = {"task": task.level.name, "out_channels": task.num_outputs}
     if task.categorical is not None:
         found["node_encoder"] = task.categorical
     elif graphs.x is not None:

@@ -12,6 +12,7 @@ from rfp.data.metrics import METRICS
 from rfp.data.tasks import Task
 from rfp.errors import NumericalError
 from rfp.nn import RFPModel
+from rfp.nn.kinds import KINDS
 from rfp.train.batches import Batch
 
 
@@ -39,10 +40,10 @@ def predict(model: RFPModel, batches: Iterable[Batch], kind: str, draws: int = 1
             with nullcontext() if number == 0 else model.evaluation_draw(number):
                 out = model(batch.data, graph=batch.graph).float()
             if draws > 1:
-                out = _averaged_form(out, kind)
+                out = KINDS[kind].averaged(out)
             total = out if total is None else total + out
         assert total is not None  # draws is at least 1
-        mean = total if draws == 1 else _answer_form(total / draws, kind)
+        mean = total if draws == 1 else KINDS[kind].answer(total / draws)
         predictions.append(mean if batch.counted is None else mean[batch.counted])
         labels.append(batch.label if batch.counted is None else batch.label[batch.counted])
     model.train(was_training)
@@ -62,13 +63,3 @@ def score(task: Task, prediction: Tensor, label: Tensor, where: str) -> float:
         bad = int((~prediction.isfinite()).flatten(1).any(1).sum())
         raise NumericalError(f"{where}: {bad} of {len(prediction)} predictions are NaN or infinite")
     return METRICS[task.metric].function(prediction, label)
-
-
-def _averaged_form(out: Tensor, kind: str) -> Tensor:
-    if kind == "classification":
-        return out.softmax(-1)
-    return out.sigmoid() if kind == "binary" else out
-
-
-def _answer_form(mean: Tensor, kind: str) -> Tensor:
-    return mean.logit(eps=1e-7) if kind == "binary" else mean

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, l1_loss
 
 from rfp.data.loaded import LoadedTask
 from rfp.errors import unknown_choice
-
-# Kind of task -> loss of (prediction, label).
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "classification": cross_entropy,
-    "binary": binary_cross_entropy_with_logits,
-    "regression": l1_loss,
-}
+from rfp.nn.kinds import KINDS
 
 
 @dataclass(frozen=True)
@@ -24,7 +16,7 @@ class MeanLoss:
     r"""The mean over known labels of counted rows, :math:`\sum_{i \in C} \ell(p_i, y_i) / |C|`; 0 if there are none.
 
     Args:
-        kind: A key of :data:`LOSSES`: cross entropy, cross entropy of yes/no answers from logits, absolute error.
+        kind: A key of :data:`rfp.nn.kinds.KINDS`, which says what is lost by a row.
         complete: Whether no label is NaN: then nothing has to be masked.
 
     Example:
@@ -38,8 +30,8 @@ class MeanLoss:
     complete: bool = True
 
     def __post_init__(self) -> None:
-        if self.kind not in LOSSES:
-            raise unknown_choice("kind", self.kind, LOSSES)
+        if self.kind not in KINDS:
+            raise unknown_choice("kind", self.kind, KINDS)
 
     @classmethod
     def of(cls, loaded: LoadedTask) -> MeanLoss:
@@ -54,7 +46,7 @@ class MeanLoss:
             label: ``[rows]`` classes, or ``[rows, outputs]``, NaN where unknown.
             counted: ``[rows]`` bool; all rows by default.
         """
-        loss = LOSSES[self.kind]
+        loss = KINDS[self.kind].loss
         if self.complete and counted is None:
             return loss(prediction, label)
         weight = prediction.new_ones(label.shape) if self.complete else (~label.isnan()).to(prediction.dtype)

@@ -247,7 +247,7 @@ def one_seed_a_program(model: RFPModel) -> bool:
 
 def unfit(loaded: LoadedTask) -> str:
     """Why a task cannot be trained in replicas; empty if it can."""
-    if loaded.task.level != "node":
+    if not loaded.task.level.shares_graphs:
         return "it is no node task"
     if loaded.task.kind != "classification":
         return "it is no classification"

@@ -28,11 +28,11 @@ REPLICAS_MAX_NODES = 50_000
 
 
 class OutOfTime(Exception):  # noqa: N818 - not an error: what was done so far is kept, and goes on next time
-    """The time that was given is used up (:attr:`Place.deadline`)."""
+    """The time that was given is used up (:attr:`Workspace.deadline`)."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """Where things are and where they go.
 
     Args:
@@ -78,7 +78,7 @@ def run(
     *,
     seeds: Sequence[int] = (0,),
     splits: Sequence[int] | None = None,
-    place: Place | None = None,
+    workspace: Workspace | None = None,
     resume: bool = True,
     search_settings: SearchSettings | None = None,
 ) -> Result:
@@ -93,7 +93,7 @@ def run(
         config: What to train.
         seeds: One model of each.
         splits: All splits of the data by default.
-        place: Where data, results and checkpoints are, and the device.
+        workspace: Where data, results and checkpoints are, and the device.
         resume: Take finished runs from the result file and unfinished ones from their checkpoint.
         search_settings: How to go about ``config.search``. For node tasks on one graph ``trials`` counts the
             combinations of keys other than lr and weight decay.
@@ -108,28 +108,28 @@ def run(
         >>> len(result.runs), sorted(result.runs[0].metrics)
         (1, ['test', 'val'])
     """
-    place = place or Place()
-    device = place.torch_device()
-    loaded = load(config.data, data_root=place.data_root, cache=place.cache)
+    workspace = workspace or Workspace()
+    device = workspace.torch_device()
+    loaded = load(config.data, data_root=workspace.data_root, cache=workspace.cache)
     wanted = list(range(loaded.num_splits)) if splits is None else list(splits)
     for split in wanted:
         loaded.rows("train", split)  # raises if there is no such split
     facts = environment(device.type)
     task = loaded.task
     result = Result(config, task.name, task.metric, task.higher_is_better, environment=facts, notes=loaded.notes)
-    path = None if place.results is None else place.results / result.file_name()
+    path = None if workspace.results is None else workspace.results / result.file_name()
     if path is not None and path.exists() and resume:
         result = read_result(path)
     missing = [(seed, split) for seed in seeds for split in wanted if not result.has(seed, split)]
     if missing and _engine(config, loaded) == "replicas":
-        return _together(result, loaded, list(seeds), wanted, missing, device, place, search_settings)
+        return _together(result, loaded, list(seeds), wanted, missing, device, workspace, search_settings)
     if missing and config.halving is not None:
         raise ArgumentError(f"halving searches node tasks on one graph, which {task.name!r} is not; leave it out")
     for seed, split in missing:
-        place.check_time()
-        chosen, trials = _chosen(config, loaded, result, split, device, place, search_settings)
-        record = _fit(config.with_values(chosen), loaded, seed, split, device, place, resume)
-        result = _store(result, [replace(record, values=chosen)], trials, facts, place)
+        workspace.check_time()
+        chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings)
+        record = _fit(config.with_values(chosen), loaded, seed, split, device, workspace, resume)
+        result = _store(result, [replace(record, values=chosen)], trials, facts, workspace)
     return result
 
 
@@ -140,20 +140,20 @@ def _together(
     splits: list[int],
     missing: Sequence[tuple[int, int]],
     device: torch.device,
-    place: Place,
+    workspace: Workspace,
     settings: SearchSettings | None,
 ) -> Result:
     """The result with its missing runs, all of them trained as replicas."""
     config, facts = result.config, environment(device.type)
 
     def tick(what: str, done: int, total: int) -> None:
-        place.check_time()
-        place.tick(what, done, total)
+        workspace.check_time()
+        workspace.tick(what, done, total)
 
     def save(trials: Sequence[Trial]) -> None:
-        _store(result, [], trials, facts, place)
+        _store(result, [], trials, facts, workspace)
 
-    place.check_time()
+    workspace.check_time()
     trainer = NodeTrainer(config, loaded, device, tick)
     whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
     if config.search and whole:
@@ -163,21 +163,21 @@ def _together(
         for seed in sorted({seed for seed, _ in missing}):
             these = [split for one, split in missing if one == seed]
             runs = train_nodes(trainer, seeds=[seed], splits=these).runs
-            result = _store(result, [replace(run, values=chosen) for run in runs], None, facts, place)
+            result = _store(result, [replace(run, values=chosen) for run in runs], None, facts, workspace)
         return result
     if config.halving is not None:
         halved = halve(
-            trainer, config.halving, seeds=seeds, splits=splits, trials=result.trials, save=save, say=place.say
+            trainer, config.halving, seeds=seeds, splits=splits, trials=result.trials, save=save, say=workspace.say
         )
-        return _store(replace(result, alternatives=halved.alternatives), halved.runs, halved.trials, facts, place)
+        return _store(replace(result, alternatives=halved.alternatives), halved.runs, halved.trials, facts, workspace)
     if config.search:
         # The grid is judged over all splits asked for.
-        found = train_nodes(trainer, seeds=seeds, splits=splits, settings=settings, say=place.say)
-        return _store(result, found.runs, found.trials or None, facts, place)
+        found = train_nodes(trainer, seeds=seeds, splits=splits, settings=settings, say=workspace.say)
+        return _store(result, found.runs, found.trials or None, facts, workspace)
     for seed in seeds:
         these = [split for one, split in missing if one == seed]
         if these:
-            result = _store(result, train_nodes(trainer, seeds=[seed], splits=these).runs, None, facts, place)
+            result = _store(result, train_nodes(trainer, seeds=[seed], splits=these).runs, None, facts, workspace)
     return result
 
 
@@ -187,7 +187,7 @@ def _chosen(
     result: Result,
     split: int,
     device: torch.device,
-    place: Place,
+    workspace: Workspace,
     settings: SearchSettings | None,
 ) -> tuple[dict[str, Any], Sequence[Trial]]:
     """The searched values of all runs of a result: those of its runs, or the best of a search on one split."""
@@ -195,16 +195,16 @@ def _chosen(
         return dict(result.runs[0].values) if result.runs else {}, result.trials
 
     def validation(point: RunConfig, report: Callable[[int, float], None]) -> float:
-        return _fit(point, loaded, 0, split, device, place, resume=True, test=False, report=report).metrics["val"]
+        return _fit(point, loaded, 0, split, device, workspace, resume=True, test=False, report=report).metrics["val"]
 
-    storage = None if place.checkpoints is None else place.checkpoints / config.key / "search.journal"
+    storage = None if workspace.checkpoints is None else workspace.checkpoints / config.key / "search.journal"
     outcome = search(
         config,
         validation,
         higher_is_better=loaded.task.higher_is_better,
         settings=settings,
         storage=storage,
-        say=place.say,
+        say=workspace.say,
     )
     return dict(outcome.best), outcome.trials
 
@@ -215,22 +215,22 @@ def _fit(
     seed: int,
     split: int,
     device: torch.device,
-    place: Place,
+    workspace: Workspace,
     resume: bool,
     **more: Any,
 ) -> RunRecord:
-    folder = None if place.checkpoints is None else place.checkpoints / config.key / f"seed{seed}-split{split}"
+    folder = None if workspace.checkpoints is None else workspace.checkpoints / config.key / f"seed{seed}-split{split}"
     return fit(
         config,
         loaded,
         seed=seed,
         split=split,
         device=device,
-        num_devices=place.num_devices,
+        num_devices=workspace.num_devices,
         folder=folder,
         resume=resume,
-        progress=place.progress,
-        say=place.say,
+        progress=workspace.progress,
+        say=workspace.say,
         **more,
     )
 
@@ -244,11 +244,15 @@ def _engine(config: RunConfig, loaded: LoadedTask) -> str:
 
 
 def _store(
-    result: Result, runs: Sequence[RunRecord], trials: Sequence[Trial] | None, facts: Mapping[str, str], place: Place
+    result: Result,
+    runs: Sequence[RunRecord],
+    trials: Sequence[Trial] | None,
+    facts: Mapping[str, str],
+    workspace: Workspace,
 ) -> Result:
-    """The result with further runs, written if there is a place for it."""
+    """The result with further runs, written if there is a folder for it."""
     here = [replace(record, device=facts["device"]) for record in runs]
     result = replace(result.with_runs(here, trials), environment=facts)
-    if place.results is not None:
-        result.write(place.results)
+    if workspace.results is not None:
+        result.write(workspace.results)
     return result

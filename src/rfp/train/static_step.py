@@ -43,7 +43,7 @@ def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices:
     Learned operators allow it where the ``dense`` backend computes their trajectories.
     """
     return (
-        loaded.task.level == "graph"
+        not loaded.task.level.shares_graphs  # every row of a batch counts
         and model.config.backbone in RECORDABLE
         and precision != "16-mixed"  # whose scaler looks at the gradients
         and num_devices == 1

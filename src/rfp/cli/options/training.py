@@ -1,21 +1,51 @@
-"""From the options of ``rfp train`` and ``rfp search`` to a config and a place."""
+"""What ``rfp train``, ``rfp search`` and ``rfp table`` share: their options, and what is made of them.
+
+What they need is imported when a verb runs: help loads nothing heavy.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rfp.cli.progress import Bar, progress_bar
-from rfp.data import DATASETS
 from rfp.errors import ArgumentError, FileError, MissingExtraError
-from rfp.reproduce.defaults import default_config
-from rfp.train import Place, RunConfig, read_config
+
+if TYPE_CHECKING:
+    from rfp.train import RunConfig, Workspace
+
+
+def _where(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Where", **settings)
+
+
+ConfigOrName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONFIG.yaml|DATASET", help="A config file, or a data set by name: zinc, cora, counting-generated, …"
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the config; the value is read as YAML."),
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, 2, …")]
+Splits = Annotated[
+    list[int] | None, typer.Option("--split", help="A split by number; may be given several times. Default: all.")
+]
+DataRoot = Annotated[Path | None, _where(help="Folder of raw data sets.", envvar="RFP_DATA", show_envvar=True)]
+Device = Annotated[str, _where(metavar="auto|cpu|cuda", help="Where to train.")]
+NumDevices = Annotated[int, _where(min=1, help="GPUs for one run.")]
+Results = Annotated[Path, _where(help="Folder of result files.")]
+Checkpoints = Annotated[Path, _where(help="Folder of checkpoints, logs and searches.")]
+Resume = Annotated[bool, typer.Option("--resume/--no-resume", help="Take up finished and unfinished runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr.")]
 
 
 def read_target(target: str, sets: Sequence[str] | None) -> RunConfig:
@@ -34,6 +64,10 @@ def read_target(target: str, sets: Sequence[str] | None) -> RunConfig:
 
 
 def _config_of(target: str) -> RunConfig:
+    from rfp.data import DATASETS
+    from rfp.reproduce.defaults import default_config
+    from rfp.train import read_config
+
     if target in DATASETS:
         return default_config(target)
     path = Path(target)
@@ -49,6 +83,7 @@ def _config_of(target: str) -> RunConfig:
 def with_setting(config: RunConfig, text: str) -> RunConfig:
     """The config with ``KEY=VALUE`` applied; ``search.KEY=[...]`` adds values to try.
 
+    >>> from rfp.train import RunConfig
     >>> config = RunConfig.from_dict({"data": "texas"})
     >>> with_setting(config, "training.lr=1e-2").training.lr
     0.01
@@ -82,7 +117,7 @@ def _yaml() -> Any:
 
 
 @contextmanager
-def place(
+def workspace(
     *,
     data_root: Path | None,
     results: Path | None,
@@ -90,8 +125,11 @@ def place(
     device: str,
     num_devices: int = 1,
     quiet: bool = False,
-) -> Iterator[Place]:
-    """A :class:`~rfp.train.Place` whose progress is on stderr; running out of memory becomes a clear error."""
+) -> Iterator[Workspace]:
+    """A :class:`~rfp.train.Workspace` whose progress is on stderr; running out of memory becomes a clear error."""
+    from rfp.cli.progress import Ticker
+    from rfp.train import Workspace
+
     if device.partition(":")[0] not in ("auto", "cpu", "cuda"):
         raise typer.BadParameter(f"--device must be auto, cpu or cuda (or cuda:1), got {device!r}")
     if data_root is not None and not data_root.is_dir():
@@ -103,7 +141,7 @@ def place(
 
     tick = Ticker(quiet=quiet)
     try:
-        yield Place(
+        yield Workspace(
             data_root=data_root,
             results=results,
             checkpoints=checkpoints,
@@ -126,33 +164,3 @@ def _explained(error: BaseException) -> BaseException:
             "num_channels with --set, or use another --device"
         )
     return error
-
-
-class Ticker:
-    """A bar for ``(what, done, in all)``, there only while something is being counted: other tasks draw their own.
-
-    Args:
-        quiet: Draw nothing.
-    """
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._open = ExitStack()
-        self._bar: Bar | None = None
-        self._what, self._done = "", 0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if self._bar is None or what != self._what or done < self._done:
-            if self._bar is None:
-                self._bar = self._open.enter_context(progress_bar(quiet=self._quiet))
-            self._bar.stage(what, total)
-            self._what, self._done = what, 0
-        self._bar.advance(done - self._done)
-        self._done = done
-        if done >= total:
-            self.close()
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self._open.close()
-        self._bar = None
