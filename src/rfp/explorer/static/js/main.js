@@ -234,6 +234,7 @@ async function showValues() {
       const settings = encoding.settings;
       side.view.setTitle(`Step ${view.step}, channel ${view.channel}`, `${symbol(settings.operators[view.operator])}, ${shortName(settings.normalization)}${settings.normalize_every > 1 ? ` every ${settings.normalize_every}` : ""}${encoding.shape.trajectories > 1 ? `, trajectory ${view.trajectory}` : ""}`);
       side.view.setValues(first, second === view.channel ? [] : [[`channel ${second}`, other]]);
+      side.shown = { key: encoding.key, ...view, second };
       if (i !== state.active) return;
       views.scatter.setChannels(view.channel, second, encoding.shape.channels);
       views.scatter.setValues(first, other, colorLimit(first).limit);
@@ -374,6 +375,22 @@ onLost(async (lost) => {
 });
 // A page that is only looked at notices too.
 setInterval(() => { if (!document.hidden) getJson("hello").catch((error) => { if (error.status === 401) askForToken(); }); }, 5000);
+
+// For the console of the browser, and for tests: what is on the screen, as numbers.
+globalThis.explorer = {
+  state,
+  camera,
+  values: (side = 0) => sides[side].view.values,
+  shown: (side = 0) => sides[side].shown,
+  place: (node, side = 0) => camera.toScreen(sides[side].view.x[node], sides[side].view.y[node], sides[side].view.canvas),
+  settled: () => Boolean(graph?.layout) && sides.length === state.panes.length && sides.every(({ encoder, shown }, i) => {
+    const { current } = encoder;
+    if (!current || !shown || current.graph !== state.graph || shown.key !== current.key) return false;
+    const { trajectory, operator, step, channel } = within(current, state);
+    return shown.step === step && shown.channel === channel && shown.operator === operator && shown.trajectory === trajectory
+      && JSON.stringify(current.settings) === JSON.stringify(state.panes[i]);
+  }),
+};
 
 start().catch((error) => {
   if (error.status === 401) askForToken();

@@ -1,0 +1,382 @@
+"""The page in a real browser. Skipped by name where no Chromium is found."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+import rfp
+from rfp.explorer.server import karate_club
+from tests.explorer.browser import CHROMIUM, FLAGS, RunningServer, Tab, running
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: apt-get install chromium")
+CLUB = karate_club().graph
+OpenTab = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def open_tab(browser: Any, server: RunningServer) -> Iterator[OpenTab]:
+    contexts = []
+
+    def open_one(fragment: str = "", *, address: str | None = None, settle: bool = True, **options: Any) -> Tab:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, **options})
+        contexts.append(context)
+        tab = Tab(context.new_page(), server.address if address is None else address)
+        if settle:
+            return tab.open(fragment)
+        tab.page.goto(tab.address + fragment)
+        return tab
+
+    yield open_one
+    for context in contexts:
+        context.close()
+
+
+def expected(step: int, channel: int, **settings: Any) -> np.ndarray:
+    t = rfp.encode(CLUB, **{"num_channels": 4, "num_steps": 32, **settings})
+    return t.states[0, :, step, channel].numpy()
+
+
+def test_loads_and_shows_what_encode_computes(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=9&c=2")
+    assert tab.page.title() == "Karate club · rfp explorer"
+    assert "34 nodes, 78 edges" in tab.page.locator("#graph-name").inner_text()
+    np.testing.assert_array_equal(tab.values(), expected(9, 2))
+    assert re.search(r"(compiled|sparse) backend, [\d.]+ m?s", tab.page.locator("#status").inner_text())
+    assert "Step 9, channel 2" in tab.page.locator(".caption").inner_text()
+    tab.page.wait_for_selector("#angles-card .u-over")
+    assert "rate 0.78" in tab.page.locator("#angles-card .fact").inner_text()
+    assert tab.errors == []
+
+
+def test_hover_shows_id_and_values(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=5&c=1&y=3")
+    shown = tab.hover(33).replace("\u2212", "-").split()
+    assert shown[0] == "33"
+    for name, value in (("value", expected(5, 1)[33]), ("3", expected(5, 3)[33])):
+        assert float(shown[shown.index(name) + 1]) == pytest.approx(float(value), rel=1e-3)
+    assert shown[-2:] == ["degree", "17"]
+    assert tab.errors == []
+
+
+def test_every_control_recomputes(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=2&c=1")
+    settings: dict[str, Any] = {}
+    for name, value in (
+        ("num_channels", 6),
+        ("num_steps", 12),
+        ("normalize_every", 3),
+        ("num_trajectories", 2),
+        ("normalization", "l2"),
+        ("start", "orthonormal"),
+        ("distribution", "uniform"),
+        ("seed", 7),
+    ):
+        settings[name] = value
+        tab.set(name, value)
+        np.testing.assert_array_equal(tab.values(), expected(2, 1, **settings), err_msg=name)
+    tab.page.check("[data-operator=normalized_laplacian]")
+    tab.asked("operators", ["normalized_adjacency", "normalized_laplacian"])
+    tab.page.locator("#in-custom").fill("adjacency^2")
+    tab.asked("operators", ["normalized_adjacency", "normalized_laplacian", "adjacency^2"])
+    tab.page.locator("#shown-operator").select_option("2")
+    tab.page.locator("#shown-trajectory").select_option("1")
+    tab.page.locator("#shown-channel").select_option("4")
+    tab.go_to(7)
+    operators = ["normalized_adjacency", "normalized_laplacian", "adjacency^2"]
+    t = rfp.encode(CLUB, **settings, operators=operators)
+    np.testing.assert_array_equal(tab.values(), t.states[1, :, 7, 2 * 6 + 4].numpy())
+    tab.until("location.hash.includes('seed=7') && location.hash.includes('p=7')")
+    address = tab.page.url
+    tab.page.reload()
+    tab.settle()
+    assert tab.page.url == address
+    np.testing.assert_array_equal(tab.values(), t.states[1, :, 7, 2 * 6 + 4].numpy())
+    tab.page.click("#reset")
+    tab.asked("num_channels", 16)
+    assert tab.errors == []
+
+
+def test_a_setting_that_is_refused_leaves_the_screen(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=2&c=1")
+    tab.page.locator("#in-num_channels").fill("900")
+    problem = tab.page.locator("#problem")
+    problem.wait_for()
+    assert "k·P is at most 2048" in problem.inner_text()
+    np.testing.assert_array_equal(tab.values(), expected(2, 1))
+    tab.set("num_channels", 5)
+    assert problem.is_hidden()
+    tab.page.locator("#in-custom").fill("nonsense")
+    problem.wait_for()
+    assert "operator" in problem.inner_text()
+
+
+def test_play_and_keys(open_tab: OpenTab) -> None:
+    tab = open_tab("#P=4&p=0")
+    tab.page.select_option("#speed", "200")
+    tab.page.click("#play")
+    tab.until("explorer.state.step === 4")
+    tab.settle()
+    np.testing.assert_array_equal(tab.values(), expected(4, 1, num_steps=4))
+    tab.until("document.querySelector('#play').ariaLabel === 'Play'")
+    tab.page.locator("#graph-name").click()
+    tab.page.keyboard.press("ArrowLeft")
+    assert tab.settle().page.evaluate("explorer.state.step") == 3
+    tab.page.keyboard.press("Space")
+    tab.until("explorer.state.step === 4")
+    assert tab.errors == []
+
+
+def test_pick_a_node_then_a_pair(open_tab: OpenTab) -> None:
+    tab = open_tab("#k=8&P=6&w=1&B=2")
+    tab.click(0)
+    tab.until("document.querySelector('#products-card h3').textContent === 'Back to 0'")
+    assert tab.page.locator("#products-card .fact").inner_text() == "16 samples"
+    flat = rfp.encode(CLUB, num_channels=8, num_steps=6, num_trajectories=2).node_first().flatten(1).double()
+    distance = (flat - flat[0]).norm(dim=1)
+    distance[0] = float("inf")
+    nearest = distance.topk(10, largest=False).indices.tolist()
+    tab.page.wait_for_selector(".nodes-list button")
+    assert [int(text) for text in tab.page.locator(".nodes-list b").all_inner_texts()] == nearest
+    tab.click(33, modifiers=["Shift"])
+    tab.until("document.querySelector('#products-card h3').textContent === 'From 0 to 33'")
+    tab.until("location.hash.includes('node=0%2C33')")
+    assert tab.page.locator(".mark").count() == 2
+    assert tab.errors == []
+
+
+def test_search_by_id(open_tab: OpenTab) -> None:
+    tab = open_tab()
+    tab.page.locator("#search").fill("3")
+    assert tab.page.locator("#search-results [role=option]").all_inner_texts() == ["3", "30", "31", "32", "33"]
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+    tab.until("explorer.state.selected[0] === 30")
+    tab.page.locator("#search").fill("99")
+    assert "No node" in tab.page.locator("#search-results").inner_text()
+
+
+def test_upload_good_and_bad(open_tab: OpenTab, tmp_path: Path) -> None:
+    tab = open_tab()
+    good = tmp_path / "ring.csv"
+    good.write_text("".join(f"n{i},n{(i + 1) % 12}\n" for i in range(12)))
+    tab.page.set_input_files("#file", good)
+    tab.until("document.querySelector('#graph-name').textContent.includes('12 nodes')")
+    tab.settle()
+    t = rfp.encode(rfp.io.read_graph(good).graph, num_channels=4, num_steps=32)
+    np.testing.assert_array_equal(tab.values(), t.states[0, :, 0, 1].numpy())
+    tab.page.locator("#search").fill("n7")
+    assert tab.page.locator("#search-results [role=option]").first.inner_text() == "n7"
+    for name, body, part in (
+        ("bad.csv", b"a,b,c,d\n1,2\n", "bad.csv"),
+        ("code.pt", b"PK", "pickle"),
+        ("large.txt", b"0 1\n" * 60_000, "command line"),
+        ("many.txt", b"\n".join(b"0 %d" % i for i in range(1, 3000)), "nodes"),
+    ):
+        (tmp_path / name).write_bytes(body)
+        tab.page.set_input_files("#file", tmp_path / name)
+        toast = tab.page.locator(".toast.bad").last
+        toast.wait_for()
+        assert part in toast.inner_text()
+        toast.locator("button").click()
+    assert "12 nodes" in tab.page.locator("#graph-name").inner_text()  # what was there is still there
+
+
+def test_drag_and_drop(open_tab: OpenTab) -> None:
+    tab = open_tab()
+    transfer = tab.page.evaluate_handle(
+        "() => { const t = new DataTransfer(); t.items.add(new File(['0 1\\n1 2\\n'], 'path.txt')); return t; }"
+    )
+    tab.page.dispatch_event("body", "dragenter", {"dataTransfer": transfer})
+    assert tab.page.locator("#drop").is_visible()
+    tab.page.dispatch_event("body", "drop", {"dataTransfer": transfer})
+    tab.until("document.querySelector('#graph-name').textContent.includes('3 nodes, 2 edges')")
+    assert tab.page.locator("#drop").is_hidden()
+    tab.settle()
+    assert tab.values().shape == (3,)
+    assert tab.errors == []
+
+
+def test_compare(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=20&c=2")
+    tab.page.click("#compare")
+    tab.asked("normalization", "l2", side=1)
+    assert tab.page.locator(".pane").count() == 2
+    np.testing.assert_array_equal(tab.values(0), expected(20, 2))
+    np.testing.assert_array_equal(tab.values(1), expected(20, 2, normalization="l2"))
+    tab.page.uncheck("[data-operator=normalized_adjacency]")
+    tab.page.check("[data-operator=normalized_laplacian]")
+    tab.asked("operators", ["normalized_laplacian"], side=1)
+    np.testing.assert_array_equal(tab.values(0), expected(20, 2))
+    laplacian = expected(20, 2, normalization="l2", operators=["normalized_laplacian"])
+    np.testing.assert_array_equal(tab.values(1), laplacian)
+    tab.page.click("[data-pane='0']")
+    tab.set("seed", 5)
+    np.testing.assert_array_equal(tab.values(0), expected(20, 2, seed=5))
+    np.testing.assert_array_equal(tab.values(1), laplacian)
+    tab.until("location.hash.includes('2.N=l2')")
+    tab.page.reload()
+    tab.settle()
+    np.testing.assert_array_equal(tab.values(1), laplacian)
+    tab.page.click("#compare")
+    tab.settle()
+    assert tab.page.locator(".pane").count() == 1
+    assert tab.errors == []
+
+
+def test_copy(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=6&c=3&k=5", permissions=["clipboard-read", "clipboard-write"])
+    tab.page.click("#copy")
+    shown = tab.page.locator("#copy-text").inner_text()
+    tab.page.click("#copy-now")
+    assert tab.page.evaluate("navigator.clipboard.readText()").strip() == shown.strip()
+    names: dict[str, Any] = {}
+    exec(shown, names)
+    np.testing.assert_array_equal(names["values"].numpy(), tab.values())
+    tab.page.click("#copy")
+    tab.page.click("#copy-command")
+    assert "rfp encode - " in tab.page.locator("#copy-text").inner_text()
+    tab.page.keyboard.press("Escape")
+    assert tab.errors == []
+
+
+def test_export(open_tab: OpenTab) -> None:
+    tab = open_tab("#p=6")
+
+    def download(kind: str) -> bytes:
+        tab.page.click("#export")
+        with tab.page.expect_download() as found:
+            tab.page.click(f"[data-export={kind}]")
+        return Path(found.value.path()).read_bytes()
+
+    array = np.load(io.BytesIO(download("npy")))
+    np.testing.assert_array_equal(array, rfp.encode(CLUB, num_channels=4, num_steps=32).node_first().numpy())
+    picture = imread(io.BytesIO(download("png")))
+    assert picture.shape[0] > 400
+    ground = picture[0, 0, :3]
+    assert 0.01 < float((abs(picture[..., :3] - ground) > 0.1).any(-1).mean()) < 0.5  # neither blank nor a blot
+    drawing = download("svg").decode()
+    assert drawing.count("<circle") == 34
+    assert drawing.count("M") == 78
+    assert tab.errors == []
+
+
+def test_wrong_token(open_tab: OpenTab, server: RunningServer) -> None:
+    for address in (f"http://127.0.0.1:{server.port}/", server.address + "x"):
+        tab = open_tab(address=address, settle=False)
+        tab.page.locator(".fatal h2").wait_for()
+        assert "wrong key" in tab.page.locator(".fatal").inner_text()
+        assert tab.page.evaluate("explorer.state.graph") is None
+
+
+def test_a_page_of_another_site_gets_nothing(open_tab: OpenTab, server: RunningServer, browser: Any) -> None:
+    page = browser.new_context().new_page()
+    page.route("http://evil.example/", lambda route: route.fulfill(body="<p>evil</p>", content_type="text/html"))
+    page.goto("http://evil.example/")
+    api = f"http://127.0.0.1:{server.port}/api"
+    answers = []
+    page.on("response", lambda response: answers.append(response.status))
+    fetched = page.evaluate(
+        """async ([api, token]) => {
+            const tries = [
+                () => fetch(`${api}/hello?token=${token}`),
+                () => fetch(`${api}/hello`, {headers: {"X-Rfp-Token": token}}),
+                () => fetch(`${api}/graphs?name=a.txt&token=${token}`, {method: "POST", body: "0 1"}),
+            ];
+            return Promise.all(tries.map((go) => go().then((r) => r.status, (error) => error.name)));
+        }""",
+        [api, server.token],
+    )
+    assert fetched == ["TypeError"] * 3  # the browser may not even read the refusal
+    assert all(status >= 400 for status in answers)
+    page.context.close()
+
+
+def test_two_tabs(open_tab: OpenTab) -> None:
+    first, second = open_tab("#p=3&k=4"), open_tab("#p=3&k=7&seed=3")
+    first.set("seed", 1)
+    second.set("seed", 2)
+    np.testing.assert_array_equal(first.values(), expected(3, 1, seed=1))
+    np.testing.assert_array_equal(second.values(), expected(3, 1, seed=2, num_channels=7))
+    second.page.close()
+    first.set("seed", 9)
+    np.testing.assert_array_equal(first.values(), expected(3, 1, seed=9))
+    assert first.errors == []
+
+
+def test_server_killed_and_back(open_tab: OpenTab) -> None:
+    server = RunningServer()
+    tab = open_tab("#p=4", address=server.address)
+    server.stop()
+    tab.page.locator("#in-seed").fill("3")
+    banner = tab.page.locator("#banner")
+    banner.wait_for()
+    assert "does not answer" in banner.inner_text()
+    again = RunningServer(port=server.port)
+    banner.wait_for(state="hidden", timeout=15_000)
+    tab.asked("seed", 3)
+    np.testing.assert_array_equal(tab.values(), expected(4, 1, seed=3))
+    again.stop()
+    tab.page.locator("#in-seed").fill("4")
+    banner.wait_for()
+    other = RunningServer(port=server.port, token="another-token-altogether")
+    tab.page.locator(".fatal").wait_for(timeout=15_000)
+    assert "started again" in tab.page.locator(".fatal").inner_text()
+    other.stop()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone(open_tab: OpenTab, scheme: str) -> None:
+    size = {"width": 390, "height": 844}
+    tab = open_tab("#p=8", viewport=size, color_scheme=scheme, has_touch=True, is_mobile=True)
+    assert tab.page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+    tab.page.click("summary")
+    tab.set("num_channels", 5)
+    tab.page.click("#theme")
+    assert tab.page.evaluate("document.documentElement.dataset.theme") != scheme
+    assert tab.errors == []
+
+
+def test_keyboard_reaches_everything_and_everything_has_a_name(open_tab: OpenTab) -> None:
+    tab = open_tab()
+    reached = set()
+    for _ in range(60):
+        tab.page.keyboard.press("Tab")
+        reached.add(tab.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    wanted = {"search", "compare", "copy", "export", "theme", "in-num_channels", "in-seed", "step", "play", "CANVAS"}
+    assert wanted - reached == set()
+    nameless = tab.page.evaluate(
+        """[...document.querySelectorAll("button, input:not([hidden]), select, canvas[tabindex]")].filter((one) =>
+            !(one.ariaLabel || one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length))
+            .map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+    tab.page.locator(".pane canvas").first.focus()
+    tab.page.keyboard.press("+")
+    assert tab.page.evaluate("explorer.camera.zoom") == pytest.approx(1.3)
+    tab.page.keyboard.press("0")
+    assert tab.page.evaluate("explorer.camera.zoom") == 1
