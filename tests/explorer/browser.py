@@ -84,7 +84,7 @@ class Tab:
         return self.until("Boolean(globalThis.explorer?.settled())")
 
     def until(self, expression: str, argument: Any = None, seconds: float = 30) -> Tab:
-        """Wait until something holds. (Playwright's own waiting evaluates text in the page, which its policy forbids.)"""
+        """Wait until something holds. (Playwright's own way evaluates text in the page, which its policy forbids.)"""
         end = time.monotonic() + seconds
         while not self.page.evaluate(expression, argument):
             assert time.monotonic() < end, f"never true: {expression}"

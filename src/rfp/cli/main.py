@@ -29,6 +29,7 @@ VERBS = {
     "encode": "A graph file in, its positional encoding out.",
     "count": "Triangles, 4-cycles and closed walks of a large graph.",
     "explore": "See a graph and its encoding in a browser.",
+    "plot": "The figures of the explorer without a browser.",
     "demo": "Watch random channels turn into eigenvectors.",
     "train": "Train a model and write its result file.",
     "search": "Search the values of a config on validation.",

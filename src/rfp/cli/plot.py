@@ -1,0 +1,137 @@
+"""``rfp plot``: the figures of the explorer without a browser."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rfp.cli import encode_options as option
+from rfp.cli.progress import progress_bar
+from rfp.encode import encode
+from rfp.errors import FileError
+from rfp.io import ReadOptions, read_graph
+from rfp.io.atomic import atomic_files
+from rfp.settings import Settings
+from rfp.viz.layout import positions as lay_out
+from rfp.viz.notebook import SUFFIXES, Picture
+from rfp.viz.overview import overview
+from rfp.viz.page import as_html
+
+
+def _drawing(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="The picture", **settings)
+
+
+def plot(
+    graph: option.GraphFile,
+    num_channels: option.Channels = 16,
+    num_steps: option.Steps = 16,
+    normalize_every: option.NormalizeEvery = 1,
+    num_trajectories: option.Trajectories = 1,
+    operators: option.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
+    normalization: option.Normalization = "qr",
+    distribution: option.Distribution = "normal",
+    start: option.Start = "drawn",
+    seed: option.Seed = 0,
+    step: Annotated[
+        list[int] | None, _drawing("--step", help="A step to draw the graph at; up to eight times. Default: a few.")
+    ] = None,
+    channel: Annotated[int, _drawing(min=0, help="The channel that colours the nodes.")] = 0,
+    second: Annotated[int | None, _drawing(min=0, help="The other channel of the scatter. Default: the next.")] = None,
+    show_operator: Annotated[int, _drawing(min=0, help="Which of several operators, from 0.")] = 0,
+    trajectory: Annotated[int, _drawing(min=0, help="Which of several trajectories, from 0.")] = 0,
+    output: Annotated[Path, _drawing("-o", "--output", help="OUT.png, .svg, .pdf or .html.")] = Path("rfp.png"),
+    force: Annotated[bool, _drawing("--force", help="Replace OUT if it exists.")] = False,
+    format: option.Format = None,
+    directed: option.Directed = None,
+    num_nodes: option.NumNodes = None,
+    source_column: option.SourceColumn = None,
+    target_column: option.TargetColumn = None,
+    weight_column: option.WeightColumn = None,
+    unweighted: option.Unweighted = False,
+    header: option.Header = None,
+    delimiter: option.Delimiter = None,
+    quiet: option.Quiet = False,
+) -> None:
+    """Draw a graph coloured by its encoding, two channels, and the angles to the eigenvectors.
+
+    An .html file has a slider through the steps and needs nothing but a browser.
+
+    Examples:
+
+        rfp plot examples/karate.csv -k 4 -P 32 --channel 1 -o karate.png
+
+        rfp plot examples/karate.csv -k 4 -P 32 --channel 1 --step 0 --step 4 --step 32 -o karate.html
+    """
+    if output.suffix.lower() not in SUFFIXES:
+        raise typer.BadParameter(f"-o {output}: a picture ends in {', '.join(SUFFIXES)}")
+    if output.exists() and not force:
+        raise FileError(f"{output} already there; choose another name, or replace with --force")
+    settings = Settings(
+        num_channels=num_channels,
+        num_steps=num_steps,
+        operators=tuple(operators),
+        normalization=normalization,
+        normalize_every=normalize_every,
+        num_trajectories=num_trajectories,
+        distribution=distribution,
+        start=start,
+        seed=seed,
+    )
+    for name, value, size in (
+        ("--show-operator", show_operator, len(operators)),
+        ("--trajectory", trajectory, num_trajectories),
+        ("--channel", channel, num_channels),
+        ("--second", second or 0, num_channels),
+    ):
+        if value >= size:
+            raise typer.BadParameter(f"{name} must be from 0 to {size - 1}, got {value}")
+    options = ReadOptions(
+        format=format,
+        directed=directed,
+        num_nodes=num_nodes,
+        source_column=source_column,
+        target_column=target_column,
+        weight_column=weight_column,
+        unweighted=unweighted,
+        header=header,
+        delimiter=delimiter,
+    )
+    with progress_bar(quiet=quiet) as bar:
+        bar.stage(f"reading {graph}")
+        read = read_graph(graph, options).graph
+        bar.stage("propagating", num_steps * len(operators))
+        encoded = encode(read, settings, progress=bar.advance)
+        bar.stage("laying out")
+        placed = lay_out(read)
+        bar.stage("drawing")
+        which: dict[str, Any] = {"channel": channel, "index": trajectory, "positions": placed}
+        title = "" if graph == "-" else Path(graph).name
+        name = operators[show_operator]
+        figure = overview(
+            encoded, read, steps=step, second=second, operator=name, place=show_operator, title=title, **which
+        )
+        picture = Picture(figure)
+        if output.suffix.lower() != ".html":
+            picture.save(output)
+        else:
+            command = shlex.join(["rfp", *sys.argv[1:]])
+            last = -1 if not step else step[-1]
+            text = as_html(
+                encoded,
+                read,
+                picture.to_bytes("png"),
+                step=last,
+                operator=show_operator,
+                title=title or "graph",
+                command=command,
+                **which,
+            )
+            with atomic_files([output]) as files:
+                files[0].write(text.encode())
+    if not quiet:
+        typer.echo(f"drawn to {output}", err=True)

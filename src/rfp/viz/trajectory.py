@@ -1,0 +1,227 @@
+"""A trajectory as pictures: each function draws one and returns its matplotlib ``Axes``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rfp.conversion import as_graph
+from rfp.errors import ArgumentError, MissingExtraError
+from rfp.operators import as_operator
+from rfp.propagate import Trajectory
+from rfp.theory import Convergence, measure_states
+from rfp.theory.bounds import dense_eigenpairs
+from rfp.viz import convergence as curves
+from rfp.viz.layout import positions as lay_out
+
+# Blue through grey to orange, zero in the middle: told apart with every common kind of colour blindness.
+_STOPS = ("#08306b", "#2171b5", "#79b4e3", "#e6e6e3", "#f6ad6a", "#d9651b", "#7f2704")
+_EDGE_COLOR = "#39424c"
+# Above this many edges an even sample is drawn, and said.
+MAX_EDGES = 50_000
+
+
+def new_axes(width: float = 4.8, height: float = 4.2) -> Any:
+    """Axes on a figure of their own, without pyplot: no global state, no window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "cli", "drawing") from error
+    return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def diverging_map() -> Any:
+    """The colour map of values around zero."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("rfp", _STOPS)
+
+
+def channel_values(
+    trajectory: Trajectory, *, step: int, channel: int = 0, operator: int = 0, index: int = 0
+) -> NDArray[np.float64]:
+    """The values of a channel at a step, ``[n]``; negative steps count from the last.
+
+    Raises:
+        ArgumentError: The trajectory has no such step, channel, operator or index.
+    """
+    storage = trajectory.storage
+    _, b, o, p, k = storage.shape
+    for name, value, size in (("index", index, b), ("operator", operator, o), ("channel", channel, k)):
+        if not 0 <= value < size:
+            raise ArgumentError(f"{name} must be from 0 to {size - 1}, got {value}")
+    if not -p <= step < p:
+        raise ArgumentError(f"step must be from 0 to {p - 1}, or negative from the last, got {step}")
+    values: NDArray[np.float64] = storage[:, index, operator, step, channel].detach().cpu().double().numpy()
+    return values
+
+
+def draw_graph(
+    trajectory: Trajectory,
+    graph: Any,
+    *,
+    step: int = -1,
+    channel: int = 0,
+    operator: int = 0,
+    index: int = 0,
+    positions: NDArray[np.float32] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the graph, its nodes coloured by a channel at a step; the colours are symmetric around zero.
+
+    Args:
+        trajectory: Of this graph.
+        graph: Anything :func:`rfp.encode` takes.
+        step: p; negative from the last.
+        channel: From 0.
+        operator: From 0, if there are several.
+        index: Which of the B trajectories, from 0.
+        positions: ``[n, 2]``; laid out anew if not given (:func:`rfp.viz.layout.positions`).
+        ax: Where to draw.
+
+    Returns:
+        The ``Axes``.
+
+    Example:
+        >>> import networkx as nx, rfp
+        >>> club = nx.karate_club_graph()
+        >>> t = rfp.encode(club, num_channels=4, num_steps=16, seed=0)
+        >>> draw_graph(t, club, step=16, channel=1).get_title()
+        'step 16, channel 1'
+    """
+    read = as_graph(graph).to("cpu")
+    values = channel_values(trajectory, step=step, channel=channel, operator=operator, index=index)
+    ax = new_axes() if ax is None else ax
+    placed = lay_out(read) if positions is None else np.asarray(positions)
+    source, target = read.edge_index.numpy()
+    pairs = np.unique(np.sort(np.stack([source, target], 1)[source != target], axis=1), axis=0)
+    said = ""
+    if len(pairs) > MAX_EDGES:
+        said = f"\n{MAX_EDGES:,} of {len(pairs):,} edges drawn"
+        pairs = pairs[np.random.default_rng(0).choice(len(pairs), MAX_EDGES, replace=False)]
+    from matplotlib.collections import LineCollection
+
+    alpha = float(np.clip(9 / np.sqrt(len(pairs) + 1), 0.03, 0.34))
+    ax.add_collection(LineCollection(list(placed[pairs]), colors=_EDGE_COLOR, linewidths=0.7, alpha=alpha, zorder=1))
+    finite = np.isfinite(values)
+    limit = float(np.abs(values[finite]).max(initial=0)) or 1.0
+    size = float(np.clip(6000 / max(1, len(values)), 2, 60))
+    ax.scatter(
+        placed[:, 0],
+        placed[:, 1],
+        c=np.where(finite, values, np.nan),
+        cmap=diverging_map(),
+        vmin=-limit,
+        vmax=limit,
+        s=size,
+        edgecolors="#1b1f24" if size > 10 else "none",
+        linewidths=0.5,
+        plotnonfinite=True,
+        zorder=2,
+    )
+    ax.set_title(f"step {step % trajectory.storage.size(3)}, channel {channel}{said}", fontsize=10)
+    ax.set_aspect("equal")
+    ax.margins(0.06)
+    ax.axis("off")
+    return ax
+
+
+def draw_scatter(
+    trajectory: Trajectory,
+    *,
+    step: int = -1,
+    channels: tuple[int, int] = (0, 1),
+    operator: int = 0,
+    index: int = 0,
+    ax: Any = None,
+) -> Any:
+    """Draw two channels of a step against each other, coloured by the first; arguments as in :func:`draw_graph`.
+
+    Example:
+        >>> import networkx as nx, rfp
+        >>> t = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=16)
+        >>> draw_scatter(t, channels=(1, 2)).get_xlabel()
+        'channel 1'
+    """
+    x, y = (channel_values(trajectory, step=step, channel=c, operator=operator, index=index) for c in channels)
+    ax = new_axes() if ax is None else ax
+    finite = np.isfinite(x) & np.isfinite(y)
+    limit = float(np.abs(x[finite]).max(initial=0)) or 1.0
+    size = float(np.clip(4000 / max(1, len(x)), 1.5, 30))
+    style = {"cmap": diverging_map(), "vmin": -limit, "vmax": limit, "s": size, "linewidths": 0.4}
+    ax.scatter(x[finite], y[finite], c=x[finite], edgecolors="#1b1f24" if size > 6 else "none", **style)
+    ax.set(xlabel=f"channel {channels[0]}", ylabel=f"channel {channels[1]}")
+    ax.set_title(f"step {step % trajectory.storage.size(3)}", fontsize=10)
+    ax.axhline(0, color="0.85", lw=0.8, zorder=0)
+    ax.axvline(0, color="0.85", lw=0.8, zorder=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def measured(trajectory: Trajectory, graph: Any, operator: Any, *, place: int = 0, index: int = 0) -> Convergence:
+    """How far each step of a trajectory is from the dominant eigenvectors of its operator; at most 5000 nodes."""
+    read = as_graph(graph).to("cpu")
+    if read.num_graphs != 1:
+        raise ArgumentError(f"angles are measured on one graph, got a batch of {read.num_graphs}")
+    values, vectors = dense_eigenpairs(read, operator)
+    order = values.abs().argsort(descending=True, stable=True)
+    states: Tensor = trajectory.storage[:, index, place].detach().cpu().transpose(0, 1)  # [P + 1, n, k]
+    S = as_operator(operator, read, torch.float64)
+    return measure_states(states[:, :, : read.num_nodes], S, values[order], vectors[:, order])
+
+
+def draw_angles(
+    trajectory: Trajectory,
+    graph: Any,
+    *,
+    operator: Any = "normalized_adjacency",
+    place: int = 0,
+    index: int = 0,
+    ax: Any = None,
+) -> Any:
+    """Draw the principal angles of each step to the dominant eigenvectors, and the rate of Proposition 4.2.
+
+    Args:
+        trajectory: Of this graph.
+        graph: One graph of at most 5000 nodes.
+        operator: The symmetric operator it was propagated by.
+        place: Which of the trajectory's operators that was, from 0.
+        index: Which of the B trajectories, from 0.
+        ax: Where to draw.
+    """
+    ax = new_axes() if ax is None else ax
+    curves.draw_angles(ax, measured(trajectory, graph, operator, place=place, index=index))
+    return ax
+
+
+def draw_ritz_values(
+    trajectory: Trajectory,
+    graph: Any,
+    *,
+    operator: Any = "normalized_adjacency",
+    place: int = 0,
+    index: int = 0,
+    ax: Any = None,
+) -> Any:
+    """Draw the Ritz values of each step and the eigenvalues they approach; arguments as in :func:`draw_angles`."""
+    ax = new_axes() if ax is None else ax
+    curves.draw_ritz_values(ax, measured(trajectory, graph, operator, place=place, index=index))
+    return ax
+
+
+def draw_dependent(trajectory: Trajectory, *, operator: int = 0, ax: Any = None) -> Any:
+    """Draw which columns are zero on all nodes: a cell for each step (across) and channel (down).
+
+    With QR a column that depends on earlier ones is set to zero.
+    """
+    ax = new_axes(4.8, 2.6) if ax is None else ax
+    zero = (trajectory.storage[:, :, operator] == 0).all(dim=0).double().mean(dim=0).cpu()  # [P + 1, k]
+    ax.imshow(zero.T.numpy(), cmap="Oranges", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    count = int((zero > 0).sum())
+    ax.set(xlabel="step p", ylabel="channel")
+    ax.set_title(f"dependent columns: {count} of {zero.numel()}", fontsize=10)
+    return ax
