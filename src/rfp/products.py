@@ -173,6 +173,52 @@ def pairs(
     return samples.estimate(edge_index.long())
 
 
+def return_probabilities(
+    graph: Any, *, walk_length: int = 16, exact: bool = False, **draw: Unpack[DrawArguments]
+) -> PowerEstimate:
+    r"""Estimate the probability that a random walk of p = 1 ... K steps returns, :math:`\mathrm{diag}((D^{-1} A)^p)`.
+
+    What RWPE is made of, in time and memory linear in the size of the graph. Two columns cost nothing and are exact:
+    p = 1 is the diagonal of S, and on an undirected graph p = 2 is a sum over the edges of a node. Graphs of at most
+    ``num_channels`` nodes are exact altogether.
+
+    Args:
+        graph: See :func:`diagonal`. Directed graphs need twice the steps and have larger errors.
+        walk_length: K.
+        exact: See :func:`diagonal`.
+        draw: See :func:`diagonal`.
+
+    Returns:
+        ``[n, K]``. An estimate of a probability may lie below 0 or above 1.
+
+    Example:
+        >>> import rfp
+        >>> path = rfp.Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> return_probabilities(path, walk_length=4).value.round(decimals=4).abs()
+        tensor([[0.0000, 0.5000, 0.0000, 0.5000],
+                [0.0000, 1.0000, 0.0000, 1.0000],
+                [0.0000, 0.5000, 0.0000, 0.5000]])
+
+    References:
+        V. P. Dwivedi et al. Graph neural networks with learnable structural and positional representations. ICLR 2022.
+    """
+    walk_length = as_integer("walk_length", walk_length, 1)
+    read = as_graph(graph)
+    form = _form_of("random_walk", read, draw.get("dtype", torch.float32))
+    found = _of_graph(read, walk_length, form, exact, draw).estimate(None)
+    assert isinstance(form.operator, MatrixOperator)
+    csr = form.operator.csr
+    known = {1: torch.where(csr.row == csr.col, csr.value, 0.0)}
+    if form.symmetric:
+        known[2] = csr.value.square()
+    value, error = found.value[:, 1:].clone(), found.standard_error[:, 1:].clone()
+    for p, entries in known.items():
+        if p <= walk_length:
+            value[:, p - 1] = entries.new_zeros(read.num_nodes).index_add_(0, csr.row, entries)
+            error[:, p - 1] = 0.0
+    return PowerEstimate(value, error, found.num_samples)
+
+
 @dataclass(frozen=True)
 class _Samples:
     """States of unnormalised steps and what is known of them."""
@@ -296,7 +342,9 @@ def _samples(source: Any, num_powers: int | None, operator: Any, exact: bool, dr
     num_powers = None if num_powers is None else as_integer("num_powers", num_powers, 0)
     if isinstance(source, Trajectory):
         return _of_trajectory(source, num_powers, operator, exact, draw)
-    return _of_graph(as_graph(source), _NUM_POWERS if num_powers is None else num_powers, operator, exact, draw)
+    graph = as_graph(source)
+    form = _form_of("normalized_adjacency" if operator is None else operator, graph, draw.get("dtype", torch.float32))
+    return _of_graph(graph, _NUM_POWERS if num_powers is None else num_powers, form, exact, draw)
 
 
 def _of_trajectory(
@@ -359,7 +407,7 @@ def _number_of(operator: Any, operators: Sequence[Any]) -> int:
     raise unknown_choice("operator of the trajectory", operator, [str(name) for name in names])
 
 
-def _of_graph(graph: Graph, num_powers: int, operator: Any, exact: bool, draw: DrawArguments) -> _Samples:
+def _of_graph(graph: Graph, num_powers: int, form: _Form, exact: bool, draw: DrawArguments) -> _Samples:
     for name in draw:
         if name not in DrawArguments.__annotations__:
             raise unknown_choice("an argument", name, DrawArguments.__annotations__)
@@ -373,34 +421,46 @@ def _of_graph(graph: Graph, num_powers: int, operator: Any, exact: bool, draw: D
             f"exact=True needs as many channels as the largest graph has nodes, {graph.largest}, got "
             f"num_channels={settings.num_channels}; leave num_channels out, or exact=True for an estimate"
         )
-    S, similarity = _symmetric_form("normalized_adjacency" if operator is None else operator, graph, settings.dtype)
-    symmetric = S.symmetric
-    settings = replace(settings, num_steps=-(-num_powers // 2) if symmetric else num_powers)
+    settings = replace(settings, num_steps=-(-num_powers // 2) if form.symmetric else num_powers)
     features = draw_features(settings, graph)
     return _Samples(
-        lambda: states(S, features, settings, ptr=graph.offsets),
+        lambda: states(form.operator, features, settings, ptr=graph.offsets),
         num_powers,
         graph,
-        symmetric,
+        form.symmetric,
         settings.start,
         1 / _variance(settings.distribution) if settings.start == "drawn" else 1.0,
         exact,
-        similarity,
+        form.similarity,
     )
 
 
-def _symmetric_form(operator: Any, graph: Graph, dtype: torch.dtype) -> tuple[Operator, Tensor | None]:
-    """The operator, or of a random walk on an undirected graph the symmetric matrix it is similar to, with D^1/2."""
-    if operator in ("random_walk", "random_walk.sym") and isinstance(operator, str):
-        source = graph.to_undirected() if operator.endswith(".sym") else graph
-        if operator.endswith(".sym") or MatrixOperator(source.pattern).symmetric:
-            pattern = source.pattern
+@dataclass(frozen=True)
+class _Form:
+    """The operator that is propagated; of a random walk on an undirected graph one that is similar to it.
+
+    Args:
+        operator: S, or :math:`diag(s)\\, S\\, diag(s)^{-1}`.
+        symmetric: Whether it is; asked once, since the answer costs as much as a product.
+        similarity: ``[n]``, s.
+    """
+
+    operator: Operator
+    symmetric: bool
+    similarity: Tensor | None = None
+
+
+def _form_of(operator: Any, graph: Graph, dtype: torch.dtype) -> _Form:
+    if isinstance(operator, str) and operator in ("random_walk", "random_walk.sym"):
+        pattern = (graph.to_undirected() if operator.endswith(".sym") else graph).pattern
+        if MatrixOperator(pattern).symmetric:
             degree = torch.zeros(pattern.num_rows, dtype=torch.float64, device=graph.device)
             degree.index_add_(0, pattern.row, pattern.value.abs())
             root = torch.where(degree > 0, degree, 1.0).sqrt()  # a row without entries stays zero
             value = pattern.value / (root[pattern.row] * root[pattern.col.long()])
-            return MatrixOperator(pattern.with_value(value.to(dtype))), root
-    return as_operator(operator, graph, dtype), None
+            return _Form(MatrixOperator(pattern.with_value(value.to(dtype))), True, root)
+    S = as_operator(operator, graph, dtype)
+    return _Form(S, S.symmetric)
 
 
 def _variance(distribution: Distribution) -> float:

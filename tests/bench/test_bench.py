@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 import rfp
-from rfp.bench import gate, graphs, measure, peers, runner
+from rfp.bench import gate, graphs, measure, peers, runner, walk_case
 from rfp.bench.contender import Case, Contender
 from rfp.cli.main import app
 from rfp.conversion import as_graph
@@ -143,6 +143,23 @@ def test_measure_counts_calls_and_memory() -> None:
     assert len(calls) == 5
     assert timing.fastest <= timing.seconds <= timing.slowest
     assert timing.peak_bytes == 0 or timing.peak_bytes > 2 * (1 << 25)
+
+
+def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours says its error, which is that of k = 64 samples; PyG's is run where its n^2 entries fit."""
+    graph = graphs.power_law(1500, 6000)
+    ours, peer = walk_case.of_size(graph, 6000)
+    assert ours.name.startswith("rfp, 6,000 edges (rms error 0.")
+    estimate, exact = ours.run(), peer.run().random_walk_pe  # type: ignore[misc]
+    assert estimate.value.shape == exact.shape == (1500, 16)
+    error, spread = walk_case.errors(graph, estimate.value)
+    assert error == pytest.approx(float((estimate.value - exact).square().mean().sqrt()), rel=0.5)
+    assert 0 < error < spread
+    assert walk_case.errors(graph, exact)[0] < 1e-5
+    monkeypatch.setattr(walk_case, "PYG_MAX_NODES", 1000)
+    _, peer = walk_case.of_size(graph, 6000)
+    assert peer.run is None
+    assert "n^2 entries" in peer.skip
 
 
 def test_slope_of_a_known_law() -> None:

@@ -23,6 +23,7 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[Data], Tensor]]] = {
     "rnf": ({"num_channels": 3, "seed": 4}, lambda d: baselines.rnf(d, num_channels=3, seed=4)[0]),
     "eigenvectors": ({"num_eigenvectors": 6}, lambda d: baselines.eigenvectors(d, num_eigenvectors=6)),
     "random_walk": ({"walk_length": 5}, lambda d: baselines.random_walk_pe(d, walk_length=5)),
+    "estimated_random_walk": ({"walk_length": 5}, lambda d: baselines.random_walk_pe(d, walk_length=5)),
     "nfp": ({"num_steps": 2}, lambda d: baselines.nfp(d, num_steps=2)),
     "sign": ({"num_steps": 2}, lambda d: baselines.sign(d, num_steps=2)),
     "sgc": ({"num_steps": 2}, lambda d: baselines.sgc(d, num_steps=2)),

@@ -115,8 +115,11 @@ def _skipped(case: str, contender: Contender) -> Row:
 
 
 def _peak(case: str, contender: Contender, timing: Timing, device: str, data_root: Path | None) -> int:
-    """Bytes above the start: as the allocator counts them on a GPU; on a CPU of our own contender, in a new process."""
-    if device == "cuda":
+    """Bytes above the start: as the allocator counts them on a GPU; on a CPU of our own contender, in a new process.
+
+    Contenders of growing size have theirs from the resident memory of this process, which the largest one decides.
+    """
+    if device == "cuda" or contender.num_edges:
         return timing.peak_bytes
     return peak_bytes(case, data_root) if contender.result_bytes else 0
 
@@ -148,7 +151,7 @@ def is_detail(row: Row) -> bool:
 
 def slope(rows: list[Row]) -> float | None:
     """The log-log slope of time against edges over the scaling rows; 1 is linear."""
-    points = [(row.num_edges, row.seconds) for row in rows if row.num_edges and row.seconds]
+    points = [(row.num_edges, row.seconds) for row in rows if row.case == "scaling" and row.num_edges and row.seconds]
     if len(points) < 2:
         return None
     edges, seconds = np.log10(np.array(points, dtype=float)).T

@@ -14,7 +14,7 @@ from rfp.errors import ArgumentError, unknown_choice
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(help="Cases to run: large, small, batch, scaling, large10, huge. Default: all."),
+        typer.Argument(help="Cases to run: large, small, batch, scaling, walks, large10, huge. Default: all."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     data_root: Annotated[Path | None, typer.Option(help="Folder of raw data sets.", envvar="RFP_DATA")] = None,

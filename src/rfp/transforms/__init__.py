@@ -10,6 +10,7 @@ from rfp.transforms.baselines import (
     AddSIGNFeatures,
     AddSubstructureCounts,
 )
+from rfp.transforms.estimated_random_walk import AddEstimatedRandomWalkPE
 from rfp.transforms.node_encoding import NodeEncodingTransform
 from rfp.transforms.random_feature_propagation import AddRandomFeaturePropagationPE
 
@@ -18,6 +19,7 @@ BASELINES: dict[str, type[NodeEncodingTransform]] = {
     "rnf": AddRandomNodeFeatures,
     "eigenvectors": AddEigenvectorPE,
     "random_walk": AddRandomWalkReturnPE,
+    "estimated_random_walk": AddEstimatedRandomWalkPE,
     "nfp": AddNodeFeaturePropagationPE,
     "sign": AddSIGNFeatures,
     "sgc": AddSGCFeatures,
@@ -28,6 +30,7 @@ BASELINES: dict[str, type[NodeEncodingTransform]] = {
 __all__ = [
     "BASELINES",
     "AddEigenvectorPE",
+    "AddEstimatedRandomWalkPE",
     "AddNodeFeaturePropagationPE",
     "AddPowerEmbedPE",
     "AddRandomFeaturePropagationPE",

@@ -28,8 +28,12 @@ def plot(results: Path | Sequence[Path], picture: Path) -> Path:
     lines: dict[str, list[Any]] = defaultdict(list)
     for path in paths:
         for row in read(path):
-            if row.seconds is not None and row.case in CASES and not is_detail(row):
-                (lines[machine(path)] if row.num_edges else panels[row.case, machine(path)]).append(row)
+            if row.seconds is None or row.case not in CASES or is_detail(row):
+                continue
+            if row.case == "scaling":
+                lines[machine(path)].append(row)
+            elif not row.num_edges:  # times of other sizes are no bars beside each other
+                panels[row.case, machine(path)].append(row)
     bars = [(name, where, rows) for (name, where), rows in panels.items() if len(rows) > 1]
     count = len(bars) + bool(lines)
     columns = (2 if count in (2, 4) else min(count, 3)) or 1
