@@ -153,7 +153,8 @@ def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch)
     estimate, exact = ours.run(), peer.run().random_walk_pe  # type: ignore[misc]
     assert estimate.value.shape == exact.shape == (1500, 16)
     error, spread = walk_case.errors(graph, estimate.value)
-    assert error == pytest.approx(float((estimate.value - exact).square().mean().sqrt()), rel=0.5)
+    nodes = torch.linspace(0, 1499, 64).long()
+    assert error == pytest.approx(float((estimate.value - exact)[nodes].square().mean().sqrt()), rel=1e-3)
     assert 0 < error < spread
     assert walk_case.errors(graph, exact)[0] < 1e-5
     monkeypatch.setattr(walk_case, "PYG_MAX_NODES", 1000)
