@@ -13,14 +13,14 @@ ORDER = [
     ["_version", "available", "errors", "environment", "hashing", "memo", "precision", "ragged", "rounding"],
     ["csr"],
     ["graph", "triton_features"],
-    ["conversion", "features", "operators", "normalization"],
-    ["settings"],
+    ["edge_table", "features", "operators", "normalization"],
+    ["conversion", "settings"],
     ["backends"],
     ["propagate"],
     ["estimate", "cache"],
     ["encode"],
     ["io", "products", "theory", "streaming"],
-    ["baselines"],
+    ["baselines", "encode_file"],
     ["transforms"],
     ["nn"],
     ["data"],
@@ -45,6 +45,7 @@ HEAVY = (
     "ogb",
     "dask",
     "starlette",
+    "narwhals",
 )
 
 

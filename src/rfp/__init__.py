@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rfp.estimate import estimate as estimate
     from rfp.features import random_features as random_features
     from rfp.graph import Graph as Graph
+    from rfp.io import read_graph as read_graph
     from rfp.operators import Operator as Operator
     from rfp.propagate import Report as Report
     from rfp.propagate import Trajectory as Trajectory
@@ -56,6 +57,7 @@ _HOMES = {
     "estimate": "estimate",
     "propagate": "propagate",
     "random_features": "features",
+    "read_graph": "io",
     "states": "propagate",
 }
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rfp.edge_table.options import LoadedGraph
 from rfp.errors import GraphError
 from rfp.graph import Graph, batch_graphs, from_scipy
 
@@ -39,6 +40,8 @@ def as_graph(graph: Any) -> Graph:
     """
     if isinstance(graph, Graph):
         return graph
+    if isinstance(graph, LoadedGraph):
+        return graph.graph
     if isinstance(graph, list):
         return batch_graphs([as_graph(g) for g in graph])
     if isinstance(graph, tuple):

@@ -54,7 +54,7 @@ def test_npy_equals_the_library_and_nothing_else_is_left() -> None:
     assert sorted(os.listdir()) == ["a.npy", "a.npy.json", "a.npy.nodes.csv", "g.csv"]
     assert pd.read_csv("a.npy.nodes.csv")["node"].tolist() == ["ann", "bob", "cy", "dan"]
     assert result.stdout == ""
-    assert "4 nodes, 10 edges, undirected, unweighted" in result.stderr
+    assert "g.csv: 4 nodes, 5 undirected edges, unweighted; format edges, separator comma, header none" in result.stderr
     assert "a.npy: 4 x 9 float32" in result.stderr
 
 
@@ -131,7 +131,7 @@ def test_the_same_draw_from_every_format(name: str) -> None:
 
 def test_options_of_reading() -> None:
     Path("w.txt").write_text("when who whom strength\n5 1 3 2.0\n6 3 2 4.0\n")
-    columns = ["--source-column", "who", "--target-column", "3", "--weight-column", "strength"]
+    columns = ["--source", "who", "--target", "3", "--weight", "strength"]
     done("w.txt", *SMALL, *columns, "--num-nodes", "5", "--directed", "--operator", "adjacency", "-o", "a.npy")
     edges, weight = torch.tensor([[1, 3], [3, 2]]), torch.tensor([2.0, 4.0])
     graph = rfp.Graph(edges, 5, weight)
@@ -150,7 +150,7 @@ def test_streamed_equals_memory() -> None:
 
 
 def test_streams_by_itself_when_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rfp.cli.encode_run.available_memory", lambda device: 500)
+    monkeypatch.setattr("rfp.encode_file.available_memory", lambda device: 500)
     done("g.csv", *SMALL, "-o", "a.npy")
     assert json.loads(Path("a.npy.json").read_text())["output"]["streamed"] is True
     assert np.array_equal(np.load("a.npy"), library())
@@ -180,7 +180,8 @@ def test_json_report() -> None:
     assert report["output"]["shape"] == [4, 9]
     assert report["report"]["backend"] == "reference"
     assert set(report["seconds"]) == {"read", "encode", "write", "total"}
-    assert result.stderr == ""
+    assert result.stderr.splitlines()[0].startswith("g.csv: 4 nodes")
+    assert done("g.csv", *SMALL, "--json", "--quiet", "-o", "b.npy").stderr == ""
 
 
 def test_estimate_runs_nothing() -> None:
@@ -188,7 +189,7 @@ def test_estimate_runs_nothing() -> None:
     values = json.loads(result.stdout)
     assert values["output_bytes"] == 4 * 9 * 4
     assert values["num_edges"] == 10
-    assert "144 B" in done("g.csv", "-k", "3", "-P", "2", "--estimate").stdout
+    assert "144 bytes" in done("g.csv", "-k", "3", "-P", "2", "--estimate").stdout
     assert os.listdir() == ["g.csv"]
 
 
@@ -205,7 +206,7 @@ def test_what_would_never_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "a k x k matrix 8.0 TB); use fewer channels" in str(result.exception)
     assert json.loads(done("g.csv", "-k", "100000", "--estimate", "--json").stdout)["working_bytes"] > 80 * 10**9
     assert os.listdir() == ["g.csv"]
-    monkeypatch.setattr("rfp.cli.encode_run.MAX_STEPS", 1)
+    monkeypatch.setattr("rfp.encode_file.MAX_STEPS", 1)
     done("g.csv", *SMALL, "-o", "a.npy", "--force")
     assert np.load("a.npy").shape == (4, 9)
 
@@ -241,7 +242,7 @@ def test_a_failure_while_computing_leaves_no_file(monkeypatch: pytest.MonkeyPatc
     def fail(*arguments: object, **more: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("rfp.cli.encode_run.encode", fail)
+    monkeypatch.setattr("rfp.encode_file.encode", fail)
     assert run("g.csv", *SMALL, "-o", "a.npy").exit_code == 1
     assert os.listdir() == ["g.csv"]
 

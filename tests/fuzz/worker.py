@@ -42,10 +42,10 @@ def run_command(path: str, options: list[str], output: Path) -> dict[str, Any]:
 
 def describe(path: str, options: list[str]) -> dict[str, Any]:
     """Nodes and entries of the matrix that the file was read as: ``[[source, target, weight], ...]`` by name."""
-    from rfp.io import ReadOptions, read_graph
+    from rfp.io import read_graph
 
-    given = ReadOptions(directed=True if "--directed" in options else None, unweighted="--unweighted" in options)
-    loaded = read_graph(path, given)
+    directed = True if "--directed" in options else None
+    loaded = read_graph(path, directed=directed, unweighted="--unweighted" in options)
     matrix = loaded.graph.to_scipy().tocoo()
     names = range(loaded.graph.num_nodes) if loaded.node_ids is None else loaded.node_ids.tolist()
     entries = zip(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), strict=True)

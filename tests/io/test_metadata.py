@@ -9,7 +9,7 @@ import torch
 import rfp
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, layout, versions
 from rfp.io.options import ReadOptions
-from rfp.io.readers import read_graph
+from rfp.io.readers import read_files
 from rfp.settings import Settings
 
 
@@ -38,10 +38,15 @@ def test_every_argument_is_json() -> None:
 def test_input_is_described_and_hashed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n")
     options = ReadOptions(directed=True)
-    about = describe_input(tmp_path / "a.csv", options, read_graph(tmp_path / "a.csv", options))
+    file = str(tmp_path / "a.csv")
+    about = describe_input([file], options, read_files(file, options))
     assert about["sha256"] == hashlib.sha256(b"a,b\n").hexdigest()
     assert (about["num_nodes"], about["num_edges"], about["directed"], about["node_ids"]) == (2, 1, True, "text")
     assert about["options"]["directed"] is True
+    assert (about["format"], about["as_read"]["separator"]) == ("edges", "comma")
+    (tmp_path / "b.csv").write_text("b,c\n")
+    two = describe_input([file, str(tmp_path / "b.csv")], options, read_files([file, tmp_path / "b.csv"], options))
+    assert two["sha256"] == [hashlib.sha256(text).hexdigest() for text in (b"a,b\n", b"b,c\n")]
 
 
 def test_output_shape() -> None:

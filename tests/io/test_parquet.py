@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from rfp.errors import FileError, GraphError
-from rfp.io.options import LoadedGraph, ReadOptions
+from rfp.io import LoadedGraph, ReadOptions, read_graph
 from rfp.io.parquet import read_parquet
 
 
 def read(folder: Path, table: dict[str, Any], **options: Any) -> LoadedGraph:
     pq.write_table(pa.table(table), folder / "g.parquet")
-    return read_parquet(folder / "g.parquet", ReadOptions(**options))
+    return read_graph(folder / "g.parquet", **options)
 
 
 def test_by_name_with_columns_ignored(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_weights_of_every_type(tmp_path: Path, weights: pa.Array) -> None:
         ({"source": [0, 1], "target": [1, 0], "weight": [1.0, float("nan")]}, {}, "row 2: weight nan is not finite"),
         ({"source": [0], "target": [1], "weight": ["x"]}, {}, "the weights in column 'weight' must be numbers"),
         ({"source": [0.5], "target": [1.0]}, {}, "node ids must be integers or text"),
-        ({"source": ["a"], "target": ["b"]}, {"num_nodes": 2}, "node ids must be integers or text"),
+        ({"source": ["a"], "target": ["b"]}, {"num_nodes": 2}, "with --num-nodes node ids must be integers"),
         ({"source": [[0]], "target": [[1]]}, {}, "node ids must be integers or text"),
         ({"source": pa.array([], pa.int64()), "target": pa.array([], pa.int64())}, {}, "holds no edges"),
         ({"source": [0]}, {}, "has 1 column"),

@@ -14,10 +14,10 @@ import torch
 import typer
 from torch import Tensor
 
-from rfp.cli import encode_options as reading
+from rfp.cli.options import output, reading
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.graph import Graph
-from rfp.io import LoadedGraph, ReadOptions, read_graph
+from rfp.io import LoadedGraph, ReadOptions, read_files
 from rfp.io.atomic import atomic_files, refuse_to_replace_inputs
 from rfp.theory import PATTERNS, SampleEstimate, count_cycles4, count_triangles, count_walks, exact_trace, simplify
 from rfp.theory.sampling import DEFAULT_LIMIT, Sampling
@@ -71,7 +71,7 @@ Seed = Annotated[int, _estimating(help="Same seed and same graph, same samples."
 
 
 def count(
-    graph: reading.GraphFile,
+    graph: reading.GraphFiles,
     pattern: Pattern = "triangle",
     exact: Exact = False,
     force: Force = False,
@@ -88,13 +88,17 @@ def count(
     format: reading.Format = None,
     directed: reading.Directed = None,
     num_nodes: reading.NumNodes = None,
-    source_column: reading.SourceColumn = None,
-    target_column: reading.TargetColumn = None,
+    source: reading.Source = None,
+    target: reading.Target = None,
     unweighted: reading.Unweighted = False,
     header: reading.Header = None,
     delimiter: reading.Delimiter = None,
-    json_report: reading.JsonReport = False,
-    quiet: reading.Quiet = False,
+    comment: reading.Comment = None,
+    quotes: reading.Quotes = True,
+    ids: reading.Ids = None,
+    duplicates: reading.Duplicates = None,
+    json_report: output.JsonReport = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Count triangles, 4-cycles or closed walks of a graph.
 
@@ -119,18 +123,24 @@ def count(
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     if per_node is not None:
-        check_output(per_node, Path(graph), force=force)
+        check_output(per_node, [Path(file) for file in graph], force=force)
     options = ReadOptions(
         format=format,
         directed=directed,
         num_nodes=num_nodes,
-        source_column=source_column,
-        target_column=target_column,
+        source=source,
+        target=target,
         unweighted=unweighted,
         header=header,
         delimiter=delimiter,
+        comment=comment,
+        quotes=quotes,
+        ids=ids,
+        duplicates=duplicates,
     )
-    loaded = read_graph(graph, options)
+    loaded = read_files(graph, options)
+    if not quiet:
+        typer.echo(loaded.summary(), err=True)
     if simple:
         loaded = replace(loaded, graph=simplify(loaded.graph))
     report = run_query(query, loaded, None if quiet else running_line(query))
@@ -193,9 +203,9 @@ def parse_query(
     return Query(pattern, None, sampling, hubs, exact, force, per_node)
 
 
-def check_output(path: Path, graph: Path, *, force: bool) -> None:
+def check_output(path: Path, inputs: list[Path], *, force: bool) -> None:
     """Refuse, before any work, a file that cannot be written or must not be replaced."""
-    refuse_to_replace_inputs([graph], [path])
+    refuse_to_replace_inputs(inputs, [path])
     if path.is_dir():
         raise FileError(f"{path} is a folder; give a file name")
     if path.exists() and not force:

@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from pathlib import Path
+from typing import Any
 
 import torch
 import typer
+from rich.filesize import decimal, pick_unit_and_suffix
 
-from rfp.cli import encode_options as option
-from rfp.cli.encode_report import print_estimate, summary
-from rfp.cli.encode_run import Job, run
+from rfp.cli.options import encoding, output, reading
 from rfp.cli.progress import progress_bar
-from rfp.io import ReadOptions, read_graph
-from rfp.io.metadata import as_text
+from rfp.encode_file import FileJob, Progress, encode_file
+from rfp.estimate import available_memory, estimate
+from rfp.io import LoadedGraph, ReadOptions, read_files
+from rfp.io.metadata import arguments, as_text, describe_input
 from rfp.settings import Settings
 
 
 def encode(
-    graph: option.GraphFile,
-    num_channels: option.Channels = 16,
-    num_steps: option.Steps = 16,
-    normalize_every: option.NormalizeEvery = 1,
-    num_trajectories: option.Trajectories = 1,
-    operators: option.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
-    normalization: option.Normalization = "qr",
-    distribution: option.Distribution = "normal",
-    start: option.Start = "drawn",
-    seed: option.Seed = 0,
-    dtype: option.Dtype = "float32",
-    storage_dtype: option.StorageDtype = None,
-    backend: option.Backend = "auto",
-    device: option.Device = "cpu",
-    strict: option.Strict = False,
-    format: option.Format = None,
-    directed: option.Directed = None,
-    num_nodes: option.NumNodes = None,
-    source_column: option.SourceColumn = None,
-    target_column: option.TargetColumn = None,
-    weight_column: option.WeightColumn = None,
-    unweighted: option.Unweighted = False,
-    header: option.Header = None,
-    delimiter: option.Delimiter = None,
-    output: option.Output = None,
-    force: option.Force = False,
-    stream: option.Stream = None,
-    estimate_only: option.EstimateOnly = False,
-    json_report: option.JsonReport = False,
-    quiet: option.Quiet = False,
+    graph: reading.GraphFiles,
+    num_channels: encoding.Channels = 16,
+    num_steps: encoding.Steps = 16,
+    normalize_every: encoding.NormalizeEvery = 1,
+    num_trajectories: encoding.Trajectories = 1,
+    operators: encoding.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
+    normalization: encoding.Normalization = "qr",
+    distribution: encoding.Distribution = "normal",
+    start: encoding.Start = "drawn",
+    seed: encoding.Seed = 0,
+    dtype: encoding.Dtype = "float32",
+    storage_dtype: encoding.StorageDtype = None,
+    backend: encoding.Backend = "auto",
+    device: encoding.Device = "cpu",
+    strict: encoding.Strict = False,
+    format: reading.Format = None,
+    directed: reading.Directed = None,
+    num_nodes: reading.NumNodes = None,
+    source: reading.Source = None,
+    target: reading.Target = None,
+    weight: reading.Weight = None,
+    unweighted: reading.Unweighted = False,
+    header: reading.Header = None,
+    delimiter: reading.Delimiter = None,
+    comment: reading.Comment = None,
+    quotes: reading.Quotes = True,
+    ids: reading.Ids = None,
+    duplicates: reading.Duplicates = None,
+    out: output.Output = None,
+    force: output.Force = False,
+    stream: output.Stream = None,
+    show: output.ShowOnly = False,
+    estimate_only: output.EstimateOnly = False,
+    json_report: output.JsonReport = False,
+    quiet: output.Quiet = False,
 ) -> None:
     """Encode a graph by random feature propagation.
 
@@ -62,6 +69,8 @@ def encode(
 
         printf 'ann bob\\nbob cy\\n' | rfp encode - -k 2 -o friends.parquet
 
+        rfp encode examples/karate.csv --show
+
         rfp encode web.txt.gz -k 64 --operator normalized_laplacian --estimate
     """
     settings = Settings(
@@ -74,8 +83,8 @@ def encode(
         distribution=distribution,
         start=start,
         seed=seed,
-        dtype=option.DTYPES[dtype],
-        storage_dtype=None if storage_dtype is None else option.DTYPES[storage_dtype],
+        dtype=encoding.DTYPES[dtype],
+        storage_dtype=None if storage_dtype is None else encoding.DTYPES[storage_dtype],
         backend=backend,
         strict=strict,
     )
@@ -83,28 +92,98 @@ def encode(
         format=format,
         directed=directed,
         num_nodes=num_nodes,
-        source_column=source_column,
-        target_column=target_column,
-        weight_column=weight_column,
+        source=source,
+        target=target,
+        weight=weight,
         unweighted=unweighted,
         header=header,
         delimiter=delimiter,
+        comment=comment,
+        quotes=quotes,
+        ids=ids,
+        duplicates=duplicates,
     )
-    if estimate_only:
-        print_estimate(settings, read_graph(graph, options), torch.device(device), as_json=json_report)
+    if show:
+        print_preview(graph, options, as_json=json_report)
         return
-    if output is None:
-        raise typer.BadParameter("say where to write, e.g. -o encoding.npy (or ask what it costs with --estimate)")
-    if output == "-" and json_report:
+    if estimate_only:
+        print_estimate(settings, read_files(graph, options), torch.device(device), as_json=json_report)
+        return
+    if out is None:
+        raise typer.BadParameter(
+            "say where to write, e.g. -o encoding.npy (or ask how the file is read with --show, what it costs with "
+            "--estimate)"
+        )
+    if out == "-" and json_report:
         raise typer.BadParameter("--json and -o - both want standard output; write to a file")
-    if output == "-" and sys.stdout.isatty():
+    if out == "-" and sys.stdout.isatty():
         raise typer.BadParameter("-o - would write binary data to the terminal; pipe it, e.g. | cat > out.npy")
-    job = Job(Path(graph), options, settings, torch.device(device), output, force, stream)
+
+    def say_what_was_read(loaded: LoadedGraph) -> None:
+        typer.echo(loaded.summary(), err=True)
+        if out == "-" and loaded.node_ids is not None:
+            typer.echo(
+                "rfp: note: rows follow the order of the node ids, which standard output does not carry", err=True
+            )
+
+    job = FileJob(tuple(graph), out, settings, options, torch.device(device), force, stream)
     started = time.perf_counter()
     with progress_bar(quiet=quiet) as bar:
-        report = run(job, bar)
+        report = encode_file(job, Progress(bar.stage, bar.advance), on_read=None if quiet else say_what_was_read)
     report["seconds"]["total"] = round(time.perf_counter() - started, 3)
     if json_report:
         typer.echo(as_text(report))
     elif not quiet:
         typer.echo(summary(report), err=True)
+
+
+def print_preview(files: list[str], options: ReadOptions, *, as_json: bool) -> None:
+    """How the files were read, on standard output."""
+    loaded = read_files(files, options)
+    if as_json:
+        first = [list(edge) for edge in loaded.first_edges]
+        typer.echo(json.dumps({**describe_input(tuple(files), options, loaded), "first_edges": first}, indent=2))
+    else:
+        typer.echo(loaded.preview())
+
+
+def print_estimate(settings: Settings, loaded: LoadedGraph, device: torch.device, *, as_json: bool) -> None:
+    """Bytes and operations, on standard output."""
+    cost = estimate(loaded.graph, settings)
+    available = available_memory(device)
+    values: dict[str, Any] = {
+        "num_nodes": loaded.graph.num_nodes,
+        "num_edges": loaded.graph.num_edges,
+        "width": cost.width,
+        "output_bytes": cost.trajectory_bytes,
+        "working_bytes": cost.working_bytes,
+        "total_bytes": cost.total_bytes,
+        "available_bytes": available,
+        "operations": cost.operations,
+    }
+    if as_json:
+        typer.echo(json.dumps({**values, "arguments": arguments(settings)}, indent=2))
+        return
+    unit, suffix = pick_unit_and_suffix(cost.operations, ["", "k", "M", "G", "T", "P", "E"], 1000)
+    of = "" if available is None else f", of {decimal(available)} available"
+    rows = [
+        ("graph", f"{values['num_nodes']:,} nodes, {values['num_edges']:,} edges (each direction counted)"),
+        ("output", f"{decimal(cost.trajectory_bytes)}, {settings.num_trajectories} x {cost.width} columns"),
+        ("beside it", f"{decimal(cost.working_bytes)}: graph, operators, three steps, k x k matrices"),
+        ("memory", decimal(cost.total_bytes) + of),
+        ("work", f"{cost.operations / unit:.1f} {suffix} floating-point operations".replace("  ", " ")),
+    ]
+    for name, text in rows:
+        typer.echo(f"{name:<10} {text}")
+
+
+def summary(report: dict[str, Any]) -> str:
+    """One line: what was written."""
+    result = report["output"]
+    shape = " x ".join(str(size) for size in result["shape"])
+    dependent = report["report"]["events"].get("dependent_columns", 0)
+    notes = f", {dependent} dependent columns set to zero" if dependent else ""
+    return (
+        f"{result['file']}: {shape} {result['dtype']} in {report['seconds']['total']:.2f} s "
+        f"({report['report']['backend']} backend{notes})"
+    )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rfp.cli import encode_options as reading
+from rfp.cli.options import reading
 from rfp.explorer.graphs import open_file
 from rfp.explorer.server import LOCAL, karate_club, serve
 from rfp.io import ReadOptions
@@ -37,12 +37,16 @@ def explore(
     format: reading.Format = None,
     directed: reading.Directed = None,
     num_nodes: reading.NumNodes = None,
-    source_column: reading.SourceColumn = None,
-    target_column: reading.TargetColumn = None,
-    weight_column: reading.WeightColumn = None,
+    source: reading.Source = None,
+    target: reading.Target = None,
+    weight: reading.Weight = None,
     unweighted: reading.Unweighted = False,
     header: reading.Header = None,
     delimiter: reading.Delimiter = None,
+    comment: reading.Comment = None,
+    quotes: reading.Quotes = True,
+    ids: reading.Ids = None,
+    duplicates: reading.Duplicates = None,
 ) -> None:
     """See random features turn into the geometry of a graph, in a browser.
 
@@ -69,12 +73,16 @@ def explore(
             format=format,
             directed=directed,
             num_nodes=num_nodes,
-            source_column=source_column,
-            target_column=target_column,
-            weight_column=weight_column,
+            source=source,
+            target=target,
+            weight=weight,
             unweighted=unweighted,
             header=header,
             delimiter=delimiter,
+            comment=comment,
+            quotes=quotes,
+            ids=ids,
+            duplicates=duplicates,
         )
         shown = open_file(graph, options)
     serve(

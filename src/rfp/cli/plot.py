@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from rfp.cli import encode_options as option
+from rfp.cli.options import encoding, reading
+from rfp.cli.options.output import Quiet
 from rfp.cli.progress import progress_bar
 from rfp.encode import encode
 from rfp.errors import FileError
-from rfp.io import ReadOptions, read_graph
+from rfp.io import ReadOptions, read_files
 from rfp.io.atomic import atomic_files
 from rfp.settings import Settings
 from rfp.viz.layout import positions as lay_out
@@ -27,16 +28,16 @@ def _drawing(*names: str, **settings: Any) -> Any:
 
 
 def plot(
-    graph: option.GraphFile,
-    num_channels: option.Channels = 16,
-    num_steps: option.Steps = 16,
-    normalize_every: option.NormalizeEvery = 1,
-    num_trajectories: option.Trajectories = 1,
-    operators: option.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
-    normalization: option.Normalization = "qr",
-    distribution: option.Distribution = "normal",
-    start: option.Start = "drawn",
-    seed: option.Seed = 0,
+    graph: reading.GraphFiles,
+    num_channels: encoding.Channels = 16,
+    num_steps: encoding.Steps = 16,
+    normalize_every: encoding.NormalizeEvery = 1,
+    num_trajectories: encoding.Trajectories = 1,
+    operators: encoding.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
+    normalization: encoding.Normalization = "qr",
+    distribution: encoding.Distribution = "normal",
+    start: encoding.Start = "drawn",
+    seed: encoding.Seed = 0,
     step: Annotated[
         list[int] | None, _drawing("--step", help="A step to draw the graph at; up to eight times. Default: a few.")
     ] = None,
@@ -46,16 +47,20 @@ def plot(
     trajectory: Annotated[int, _drawing(min=0, help="Which of several trajectories, from 0.")] = 0,
     output: Annotated[Path, _drawing("-o", "--output", help="OUT.png, .svg, .pdf or .html.")] = Path("rfp.png"),
     force: Annotated[bool, _drawing("--force", help="Replace OUT if it exists.")] = False,
-    format: option.Format = None,
-    directed: option.Directed = None,
-    num_nodes: option.NumNodes = None,
-    source_column: option.SourceColumn = None,
-    target_column: option.TargetColumn = None,
-    weight_column: option.WeightColumn = None,
-    unweighted: option.Unweighted = False,
-    header: option.Header = None,
-    delimiter: option.Delimiter = None,
-    quiet: option.Quiet = False,
+    format: reading.Format = None,
+    directed: reading.Directed = None,
+    num_nodes: reading.NumNodes = None,
+    source: reading.Source = None,
+    target: reading.Target = None,
+    weight: reading.Weight = None,
+    unweighted: reading.Unweighted = False,
+    header: reading.Header = None,
+    delimiter: reading.Delimiter = None,
+    comment: reading.Comment = None,
+    quotes: reading.Quotes = True,
+    ids: reading.Ids = None,
+    duplicates: reading.Duplicates = None,
+    quiet: Quiet = False,
 ) -> None:
     """Draw a graph coloured by its encoding, two channels, and the angles to the eigenvectors.
 
@@ -94,23 +99,30 @@ def plot(
         format=format,
         directed=directed,
         num_nodes=num_nodes,
-        source_column=source_column,
-        target_column=target_column,
-        weight_column=weight_column,
+        source=source,
+        target=target,
+        weight=weight,
         unweighted=unweighted,
         header=header,
         delimiter=delimiter,
+        comment=comment,
+        quotes=quotes,
+        ids=ids,
+        duplicates=duplicates,
     )
     with progress_bar(quiet=quiet) as bar:
-        bar.stage(f"reading {graph}")
-        read = read_graph(graph, options).graph
+        bar.stage(f"reading {', '.join(graph)}")
+        loaded = read_files(graph, options)
+        if not quiet:
+            typer.echo(loaded.summary(), err=True)
+        read = loaded.graph
         bar.stage("propagating", num_steps * len(operators))
         encoded = encode(read, settings, progress=bar.advance)
         bar.stage("laying out")
         placed = lay_out(read)
         bar.stage("drawing")
         which: dict[str, Any] = {"channel": channel, "index": trajectory, "positions": placed}
-        title = "" if graph == "-" else Path(graph).name
+        title = "" if graph[0] == "-" else Path(graph[0]).name
         name = operators[show_operator]
         figure = overview(
             encoded, read, steps=step, second=second, operator=name, place=show_operator, title=title, **which

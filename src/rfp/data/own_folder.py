@@ -27,8 +27,8 @@ from rfp.data.labels import Labels, choose_masks, labels_from_numbers, labels_fr
 from rfp.data.loaded import LoadedTask
 from rfp.data.tables import SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
+from rfp.edge_table.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
 from rfp.errors import ArgumentError, FileError, GraphError
-from rfp.io.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
 from rfp.nn.levels import GRAPH, NODE, Level
 from rfp.ragged import offsets
 

@@ -24,5 +24,5 @@ def describe() -> dict[str, Any]:
         "defaults": {
             name: list(value) if isinstance(value := getattr(defaults, name), tuple) else value for name in SETTINGS
         },
-        "suffixes": [suffix for name, (_, known) in FORMATS.items() if name != "pyg" for suffix in known],
+        "suffixes": [suffix for name, known in FORMATS.items() if name != "pyg" for suffix in known.suffixes],
     }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rfp.explorer.jobs import Job
 from rfp.explorer.limits import Limits
 from rfp.graph import Graph
-from rfp.io import LoadedGraph, ReadOptions, read_graph
+from rfp.io import LoadedGraph, ReadOptions, read_files
 from rfp.viz import layout
 
 # Dropped graphs kept; the one the page was started with is always there.
@@ -128,7 +128,7 @@ class OpenGraph:
 def open_file(path: str, options: ReadOptions) -> OpenGraph:
     """A graph from a file that the user of the command named; what is not a default is kept, to be said again."""
     given = {f.name: getattr(options, f.name) for f in fields(options) if getattr(options, f.name) != f.default}
-    return OpenGraph(read_graph(path, options), Path(path).name, ("file", path), given)
+    return OpenGraph(read_files(path, options), Path(path).name, ("file", path), given)
 
 
 class Shelf:

@@ -47,10 +47,8 @@ def as_python(graph: OpenGraph, settings: Settings, shown: Shown) -> str:
     if kind == "karate":
         begin = _KARATE_PYTHON
     else:
-        options = ", ".join(f"{name}={value!r}" for name, value in graph.options.items())
-        reading = f", ReadOptions({options})" if options else ""
-        names = "ReadOptions, read_graph" if options else "read_graph"
-        begin = f"import rfp\nfrom rfp.io import {names}\n\ngraph = read_graph({where!r}{reading}).graph\n"
+        options = "".join(f", {name}={value!r}" for name, value in graph.options.items())
+        begin = f"import rfp\n\ngraph = rfp.read_graph({where!r}{options})\n"
     arguments = [f"    {name}={_python(getattr(settings, name))},\n" for name in SETTINGS]
     column = shown.operator * settings.num_channels + shown.channel
     return (
@@ -84,7 +82,7 @@ def as_command(graph: OpenGraph, settings: Settings, shown: Shown) -> str:
 def _reading(option: str, value: Any) -> str:
     if option == "directed":
         return "--directed" if value else "--undirected"
-    if option == "header":
-        return "--header" if value else "--no-header"
+    if option in ("header", "quotes"):
+        return f"--{option}" if value else f"--no-{option}"
     flag = "--" + option.replace("_", "-")
     return flag if value is True else f"{flag} {shlex.quote(str(value))}"

@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from rfp.errors import FileError, GraphError, RFPError
 from rfp.explorer.graphs import OpenGraph
 from rfp.explorer.limits import Limits
-from rfp.io import FORMATS, ReadOptions, read_graph
+from rfp.io import FORMATS, ReadOptions, read_files
+from rfp.io.compression import PACKED
 from rfp.io.readers import find_format
 
 # torch.load reads pickles; even restricted to weights they are not taken from a page.
@@ -78,12 +79,14 @@ def read_upload(body: bytes, name: str, limits: Limits, options: ReadOptions | N
             )
         if shown.lower().endswith(".gz"):
             body = _unzipped(body, limits)
+        if any(body.startswith(mark) for _, mark, _ in PACKED.values()):
+            raise FileError(f"{shown}: from a page only .gz is unpacked, once; unpack the file first")
         with tempfile.TemporaryDirectory(prefix="rfp-explore-") as folder:
-            path = Path(folder) / f"dropped{FORMATS[kind][1][0]}"
+            path = Path(folder) / f"dropped{FORMATS[kind].suffixes[0]}"
             path.write_bytes(body)
             _check_claims(kind, path, limits)
             try:
-                loaded = read_graph(path, replace(options or ReadOptions(), format=kind))
+                loaded = read_files(path, replace(options or ReadOptions(), format=kind))
             except RFPError as error:
                 raise type(error)(str(error).replace(str(path), shown)) from error
     except (zlib.error, EOFError, gzip.BadGzipFile) as error:
@@ -119,8 +122,8 @@ def _check_claims(kind: str, path: Path, limits: Limits) -> None:
             limits.check_graph(max(numbers[:2]), numbers[2] if len(numbers) > 2 else numbers[0] * numbers[1])
     elif kind == "parquet":
         _check_parquet(path, limits)
-    elif kind == "graphml" and b"<!ENTITY" in path.read_bytes():
-        raise GraphError("the GraphML file declares entities, which no graph needs; remove them")
+    elif kind in ("graphml", "gexf") and b"<!ENTITY" in path.read_bytes():
+        raise GraphError("the file declares entities, which no graph needs; remove them")
 
 
 def _check_parquet(path: Path, limits: Limits) -> None:

@@ -1,7 +1,7 @@
 """Graphs from files, encodings to files: every format one function and one line in a table."""
 
 from rfp.io.options import LoadedGraph, ReadOptions
-from rfp.io.readers import FORMATS, read_graph
+from rfp.io.readers import FORMATS, read_files, read_graph
 from rfp.io.writers import WRITERS, Encoding
 
-__all__ = ["FORMATS", "WRITERS", "Encoding", "LoadedGraph", "ReadOptions", "read_graph"]
+__all__ = ["FORMATS", "WRITERS", "Encoding", "LoadedGraph", "ReadOptions", "read_files", "read_graph"]

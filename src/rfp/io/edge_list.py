@@ -1,165 +1,235 @@
-"""Edge lists as text: commas, semicolons, tabs or white space; gzip; header, weights and comments optional.
+"""Edge lists as text, by the rules of ``docs/reading.md``.
 
-The file is parsed by Arrow (about five million lines a second on one core). Only when something is wrong is it gone
-through line by line in Python, to name the line (:mod:`rfp.io.edge_list_lines`).
+The file is parsed by Arrow (about five million lines a second on one core), ids as 64-bit integers first. Only where
+that fails, or where an id may be written like ``007``, are the columns read as text and looked at; only when something
+is wrong are lines gone through in Python, to name the line.
 """
 
 from __future__ import annotations
 
-import gzip
-import re
-import sys
-import zlib
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
-from rfp.errors import FileError, GraphError, MissingExtraError
-from rfp.graph import Graph
-from rfp.io.columns import Columns, choose_columns
-from rfp.io.edge_list_lines import Dialect, find_dialect, line_of_row, parse_problem, text_id_problem
-from rfp.io.node_ids import check_weights, number_integers, number_texts
-from rfp.io.options import LoadedGraph, ReadOptions
+from rfp.edge_table.columns import Columns, choose_columns, describe_column
+from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights, first_text, shown
+from rfp.edge_table.table import EdgeTable, direction_of, no_edges
+from rfp.errors import GraphError, MissingExtraError
+from rfp.io.arrow_text import line_of_row, line_problem, may_have_leading_zeros, prepare, read_columns
+from rfp.io.compression import read_packed
+from rfp.io.dialect import Dialect, find_dialect
+from rfp.io.networkx_lists import expand_dictionaries
+from rfp.io.options import ReadOptions
+from rfp.io.text_lines import comment_lines, lines, quote_problem, refuse_doubtful_comments, unify_line_ends
 
-_COMMENT_OR_BLANK_LINE = re.compile(rb"^[ \t]*(?:[#%][^\n]*|\r?)$", re.MULTILINE)
-
-
-def read_edge_list(path: Path, options: ReadOptions) -> LoadedGraph:
-    """Read an edge list; ``-`` is standard input.
-
-    Integer ids become nodes in ascending order, text ids in order of first appearance (see
-    :class:`~rfp.io.options.ReadOptions` for ``num_nodes``).
-    """
-    return parse_edge_list(read_bytes(path), str(path), options)
-
-
-def read_bytes(path: Path) -> bytes:
-    """The content of a file, unpacked if it is gzip."""
-    content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    if content[:2] != b"\x1f\x8b":
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileError(f"{path}: not a complete gzip file ({error}); fetch or compress it again") from error
+# Integers from here on in a third column are times: seconds since 1970 (from 1973 on), or finer.
+_FIRST_TIME = 1e8
+_POINT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_COMMA = r"^[+-]?([0-9]+,?[0-9]*|,[0-9]+)([eE][+-]?[0-9]+)?$"
+_NOT_FINITE = r"^[+-]?(?i:nan|inf|infinity)$"
 
 
-def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> LoadedGraph:
-    """Read an edge list from its bytes; ``file`` is its name in errors.
+def read_edge_list(path: Path, options: ReadOptions) -> EdgeTable:
+    """The edges of a text file; ``-`` is standard input."""
+    content, packed = read_packed(path)
+    table = parse_edge_list(content, str(path), options)
+    return table if packed is None else replace(table, facts={"compression": packed, **table.facts})
+
+
+def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTable:
+    r"""The edges of a text; ``file`` is its name in errors.
 
     Example:
-        >>> loaded = parse_edge_list(b"# who knows whom\\nann,bob\\nbob,cy\\n", "friends.csv", ReadOptions())
-        >>> loaded.node_ids.tolist(), loaded.graph.edge_index.tolist()
-        (['ann', 'bob', 'cy'], [[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> table = parse_edge_list(b"# who knows whom\nann,bob\nbob,cy\n", "friends.csv", ReadOptions())
+        >>> table.first_edges(), table.facts["comments"]
+        ((('ann', 'bob'), ('bob', 'cy')), '1 skipped')
     """
-    content = content.removeprefix(b"\xef\xbb\xbf")  # a byte-order mark is no part of the first id
-    dialect = find_dialect(content, file, options)
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "cli", "reading an edge list") from error
+    content = unify_line_ends(content, file)
+    pattern = comment_lines(content, options.comment)
+    bare, num_comments = (content, 0) if pattern is None else pattern.subn(b"", content)
+    comments = {"comments": f"{num_comments:,} skipped"} if num_comments else {}
+    lists = expand_dictionaries(bare, file, options)
+    if lists is not None:
+        bare, options, weights, unused = lists
+    dialect = find_dialect(bare, _last_comment(content) if num_comments else None, file, options)
     if dialect is None:
-        return _without_edges(file, options)
+        return replace(no_edges(file), facts=comments)
     columns = choose_columns(dialect.names, dialect.num_columns, options, file)
-    table, integers = _parse(content, file, dialect, columns)
-    if not table.num_rows:
-        return _without_edges(file, options)
+    if pattern is not None and options.comment is None and lists is None:
+        texts = not dialect.looks_integer(columns.source, columns.target)
+        refuse_doubtful_comments(content, pattern, dialect.fields, dialect.num_fields, dialect.first_line, texts, file)
+    del content  # from here on the text without comments is enough: it has the same lines
+    table = _parse(bare, file, dialect, columns, options)
+    if lists is not None:
+        table = replace(table, weights=weights, ignored=unused)
+    return replace(table, facts={**_facts(dialect, columns), **comments, **table.facts})
 
+
+def _last_comment(content: bytes) -> str | None:
+    """The comment just before the first line that is none: it may name the columns."""
+    last = None
+    for _, line in lines(content):
+        if line.lstrip(b" \t")[:1] not in (b"#", b"%"):
+            break
+        last = line.decode(errors="replace")
+    return last
+
+
+def _facts(dialect: Dialect, columns: Columns) -> dict[str, str]:
+    if dialect.header:
+        header = f"line {dialect.first_line}"
+    elif dialect.names is not None:
+        header = "the last comment"
+    else:
+        header = "none (line 1 is read as an edge)" if dialect.is_numbered_header else "none"
+    roles = {"source": columns.source, "target": columns.target, "weight": columns.weight}
+    told = {role: f"column {describe_column(dialect.names, i)}" for role, i in roles.items() if i is not None}
+    return {"separator": dialect.separator, "header": header, **told}
+
+
+def _parse(content: bytes, file: str, dialect: Dialect, columns: Columns, options: ReadOptions) -> EdgeTable:
     def where(row: int) -> str:
         return f"{file}, line {line_of_row(content, dialect, row)}"
 
-    source, target = table.column(0).combine_chunks(), table.column(1).combine_chunks()
-    if integers:
-        ends = np.stack([source.to_numpy(), target.to_numpy()])
-        edges, num_nodes, ids = number_integers(ends, options.num_nodes, where)
-    else:
-        _check_texts(source, target, content, file, dialect, columns, options)
-        edges, num_nodes, ids = number_texts(source, target)
-    weight = None
-    if columns.weight is not None:
-        values = table.column(2).to_numpy()
-        check_weights(values, where)
-        weight = torch.from_numpy(values.copy())
-    graph = Graph.unchecked(torch.from_numpy(edges), num_nodes, weight)
-    return LoadedGraph(
-        graph=graph if options.directed else graph.to_undirected(),
-        node_ids=ids,
-        directed=bool(options.directed),
-        weights=None if columns.weight is None else f"column {dialect.column_name(columns.weight)}",
-        ignored=tuple(dialect.column_name(i) for i in range(dialect.num_columns) if i not in columns.used),
+    if options.quotes and b'"' in content:
+        problem = quote_problem(content, dialect.fields, file)
+        if problem is not None:
+            raise problem
+    found, integers, weight, facts = _typed_columns(content, file, dialect, columns, options, where)
+    texts = None if integers is not None else (found[columns.source], found[columns.target])
+    num_rows = len(found[columns.source])
+    if dialect.trailing:
+        _check_trailing(found[dialect.num_columns], where)
+    if weight is not None:
+        check_weights(weight, where)
+        if dialect.names is None and options.weight is None:
+            _refuse_times(weight, where)
+    directed, used = None, columns.used
+    if columns.direction is not None:
+        directed = direction_of(found[columns.direction], options.directed, where)
+        used = used if directed is None else (*used, columns.direction)
+    table = EdgeTable(
+        integers,
+        texts,
+        weight,
+        where,
+        weights=None if columns.weight is None else f"column {describe_column(dialect.names, columns.weight)}",
+        directed=directed,
+        ignored=tuple(describe_column(dialect.names, i) for i in range(dialect.num_columns) if i not in used),
+        facts=facts,
     )
-
-
-def _without_edges(file: str, options: ReadOptions) -> LoadedGraph:
-    if not options.num_nodes:
-        raise GraphError(
-            f"{file} holds no edges; expected lines such as 0,1 (for a graph of N isolated nodes give --num-nodes N)"
-        )
-    graph = Graph(torch.zeros(2, 0, dtype=torch.long), options.num_nodes)
-    return LoadedGraph(graph, directed=bool(options.directed))
-
-
-def _check_texts(
-    source: Any, target: Any, content: bytes, file: str, dialect: Dialect, columns: Columns, options: ReadOptions
-) -> None:
-    import pyarrow.compute as pc
-
-    numbers_only = options.num_nodes is not None
-    if numbers_only or any(pc.any(pc.equal(ids, "")).as_py() for ids in (source, target)):
-        problem = text_id_problem(content, file, dialect, columns, numbers_only=numbers_only)
-        raise problem or GraphError(f"{file}: the node ids are not integers, which --num-nodes asks for")
-
-
-def _parse(content: bytes, file: str, dialect: Dialect, columns: Columns) -> tuple[Any, bool]:
-    """The table of (source, target, weight) and whether the ids are integers."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "cli", "reading an edge list") from error
-    plain = _plain(content, dialect)
-    # 0x10 is text: Arrow would read it as 16.
-    attempts: list[Callable[[], Any]] = [pa.int64, pa.string]
-    if not dialect.looks_integer(columns.source, columns.target) or b"0x" in plain or b"0X" in plain:
-        attempts = [pa.string]
-    for id_type in attempts:
-        try:
-            table = _parse_as(plain, dialect, columns, id_type())
-        except pa.ArrowInvalid as error:
-            failure = error
-        else:
-            return table, id_type is pa.int64
-    problem = parse_problem(content, file, dialect, columns)
-    raise problem or GraphError(f"{file}: {failure}") from failure
-
-
-def _parse_as(plain: bytes, dialect: Dialect, columns: Columns, id_type: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import csv
-
-    names = [str(i) for i in range(dialect.num_columns)]
-    types = {str(columns.source): id_type, str(columns.target): id_type}
-    if columns.weight is not None:
-        types[str(columns.weight)] = pa.float64()
-    table = csv.read_csv(
-        pa.BufferReader(plain),
-        read_options=csv.ReadOptions(column_names=names, skip_rows_after_names=1 if dialect.header else 0),
-        parse_options=csv.ParseOptions(delimiter=dialect.delimiter),
-        # Nothing stands for "missing": an empty field is an error, and NA may be the name of a node.
-        convert_options=csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
-    )
-    if id_type == pa.string():
-        for i in (0, 1):
-            table = table.set_column(i, table.column_names[i], pc.utf8_trim_whitespace(table.column(i)))
+    if options.header is None and dialect.names is None and num_rows > 1 and dialect.may_be_header:
+        _refuse_doubtful_header(table, dialect)
     return table
 
 
-def _plain(content: bytes, dialect: Dialect) -> bytes:
-    """Without comment lines and runs of blanks, which Arrow does not know. Each replacement is one pass in C."""
-    if content[:1] in (b"#", b"%") or any(mark in content for mark in (b"\n#", b"\n%", b"\n ", b"\n\t")):
-        content = _COMMENT_OR_BLANK_LINE.sub(b"", content)
-    if dialect.delimiter != " ":
-        return content.lstrip(b"\r\n")  # Arrow would take an empty first line for the header
-    content = content.replace(b"\r", b"").replace(b"\t", b" ")
-    while b"  " in content:
-        content = content.replace(b"  ", b" ")
-    return content.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" \n")
+def _typed_columns(
+    content: bytes, file: str, dialect: Dialect, columns: Columns, options: ReadOptions, where: Where
+) -> tuple[dict[int, Any], NDArray[np.int64] | None, NDArray[np.float64] | None, dict[str, str]]:
+    """The columns, the ids if they are integers, the weights, and what is to be said about them."""
+    import pyarrow as pa
+
+    prepared, delimiter = prepare(content, dialect)
+    ids = (columns.source, columns.target)
+    more = ([dialect.num_columns] if dialect.trailing else []) + (
+        [] if columns.direction is None else [columns.direction]
+    )
+    types = {i: pa.string() for i in (*ids, *more)}
+    number = {} if columns.weight is None else {columns.weight: pa.float64()}
+    quick = options.ids != "text" and dialect.looks_integer(*ids) and not may_have_leading_zeros(prepared, delimiter)
+    if quick:
+        try:
+            found = read_columns(prepared, delimiter, dialect, {**types, **dict.fromkeys(ids, pa.int64()), **number})
+        except pa.ArrowInvalid:
+            pass
+        else:
+            ends = np.stack([found[i].to_numpy() for i in ids])
+            return found, ends, _numpy(found, columns), {}
+    try:
+        found = read_columns(prepared, delimiter, dialect, {**types, **{i: pa.string() for i in number}})
+    except pa.ArrowInvalid as error:
+        raise line_problem(content, file, dialect) or GraphError(f"{file}: {error}") from error
+    source, target = (found[i] for i in ids)
+    check_texts(source, target, where, blanks_separate=dialect.fields.delimiter == " ", any_text=options.ids == "text")
+    integers = as_integers([source, target], options.ids, where)
+    facts = {}
+    if integers is None and options.ids is None and dialect.looks_integer(*ids) and len(source):
+        row, text = first_text(source, target)
+        facts["ids"] = f"text, for {shown(text)} in line {line_of_row(content, dialect, row)} is no integer"
+    weight = None
+    if columns.weight is not None:
+        weight, comma = _weights(found[columns.weight], where)
+        facts |= {"decimals": "with a comma"} if comma else {}
+    return found, integers, weight, facts
+
+
+def _numpy(found: dict[int, Any], columns: Columns) -> NDArray[np.float64] | None:
+    return None if columns.weight is None else found[columns.weight].to_numpy()
+
+
+def _weights(texts: Any, where: Where) -> tuple[NDArray[np.float64], bool]:
+    """Weights from text, and whether they are written with a decimal comma."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    comma = False
+    good = pc.match_substring_regex(texts, _POINT)
+    if not pc.all(good).as_py():
+        with_comma = pc.match_substring_regex(texts, _COMMA)
+        comma = bool(pc.all(with_comma).as_py())
+        if not comma:
+            row = int(np.flatnonzero(~good.to_numpy(zero_copy_only=False))[0])
+            text = texts[row].as_py()
+            if pc.match_substring_regex(pa.array([text]), _NOT_FINITE)[0].as_py():
+                problem = f"weight {text} is not finite; correct or remove the edge"
+            elif pc.any(good).as_py() and with_comma[row].as_py():
+                problem = f"weight {shown(text)} has a decimal comma, others a decimal point; write all alike"
+            else:
+                problem = f"weight {shown(text)} is not a number; correct it, choose another column with --weight"
+            raise GraphError(f"{where(row)}: {problem}, or ignore weights with --unweighted")
+        texts = pc.replace_substring(texts, ",", ".")
+    return pc.replace_substring_regex(texts, r"^\+", "").cast(pa.float64()).to_numpy(zero_copy_only=False), comma
+
+
+def _check_trailing(column: Any, where: Where) -> None:
+    import pyarrow.compute as pc
+
+    if pc.any(pc.not_equal(column, "")).as_py():
+        row = int(np.flatnonzero(pc.not_equal(column, "").to_numpy(zero_copy_only=False))[0])
+        raise GraphError(
+            f"{where(row)}: {shown(column[row].as_py())} in a column that is empty in the first line; correct it, or "
+            "name the columns with --source, --target and --weight"
+        )
+
+
+def _refuse_times(weight: NDArray[np.float64], where: Where) -> None:
+    if len(weight) and bool((weight >= _FIRST_TIME).all()) and bool((weight == np.floor(weight)).all()):
+        raise GraphError(
+            f"{where(0)}: the third column ({weight[0]:.0f} here) looks like times, not weights; leave it out with "
+            "--unweighted, or use it with --weight 3"
+        )
+
+
+def _refuse_doubtful_header(table: EdgeTable, dialect: Dialect) -> None:
+    """Raise if the ids of the first line appear nowhere else: then it may name the columns."""
+    import pyarrow.compute as pc
+
+    if table.texts is not None:
+        first = [column[0] for column in table.texts]
+        again = any(pc.any(pc.equal(column[1:], end)).as_py() for column in table.texts for end in first)
+    else:
+        assert table.integers is not None
+        again = any(bool((table.integers[:, 1:] == end).any()) for end in table.integers[:, 0])
+    if not again:
+        names = ", ".join(shown(field) for field in dialect.first_edge[: dialect.num_columns])
+        raise GraphError(
+            f"{table.where(0)}: {names} may be the names of columns or an edge, for neither appears again; say "
+            "--header or --no-header"
+        )

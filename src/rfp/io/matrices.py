@@ -12,7 +12,7 @@ import torch
 
 from rfp.errors import FileError, GraphError
 from rfp.graph import Graph
-from rfp.io.edge_list import read_bytes
+from rfp.io.compression import read_bytes
 from rfp.io.matrix_market import parse_matrix_market
 from rfp.io.options import LoadedGraph, ReadOptions
 

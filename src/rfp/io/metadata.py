@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,15 @@ def layout(settings: Settings) -> list[dict[str, Any]]:
     ]
 
 
-def describe_input(path: Path, options: ReadOptions, loaded: LoadedGraph) -> dict[str, Any]:
-    """The input file, its content hash, how it was read and what was found in it."""
+def describe_input(files: Sequence[str], options: ReadOptions, loaded: LoadedGraph) -> dict[str, Any]:
+    """The input files, their content hashes, how they were read and what was found in them."""
+    hashes = [_content_hash(Path(file)) for file in files]
     return {
-        "file": str(path),
+        "file": files[0] if len(files) == 1 else list(files),
+        "format": loaded.format,
         "options": asdict(options),
-        "sha256": file_hash(path) if path.is_file() else None,  # a pipe cannot be read twice
+        "sha256": hashes[0] if len(files) == 1 else hashes,
+        "as_read": dict(loaded.facts),
         "num_graphs": loaded.graph.num_graphs,
         "num_nodes": loaded.graph.num_nodes,
         "num_edges": loaded.graph.num_edges,
@@ -78,6 +82,13 @@ def describe_input(path: Path, options: ReadOptions, loaded: LoadedGraph) -> dic
         if loaded.node_ids.dtype == object
         else "integers",
     }
+
+
+def _content_hash(path: Path) -> str | list[str] | None:
+    """The hash of a file, or those of the files in a folder; a pipe cannot be read twice and has none."""
+    if path.is_dir():
+        return [file_hash(part) for part in sorted(path.iterdir()) if part.is_file()]
+    return file_hash(path) if path.is_file() else None
 
 
 def file_hash(path: Path) -> str:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rfp.edge_table.node_ids import check_weights, number_integers, number_texts, simplify
 from rfp.errors import GraphError
-from rfp.io.node_ids import check_weights, number_integers, number_texts, simplify
 
 
 def place(row: int) -> str:

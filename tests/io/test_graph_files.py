@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 
 from rfp.errors import FileError, GraphError
-from rfp.io.graphml import read_graphml
+from rfp.io.graph_files import read_graphml
 from rfp.io.options import ReadOptions
 
 
@@ -50,13 +50,13 @@ def test_another_attribute_as_weight(tmp_path: Path) -> None:
     graph = nx.Graph()
     graph.add_edge(0, 1, strength=4, label="x")
     path = write(tmp_path, graph)
-    loaded = read_graphml(path, ReadOptions(weight_column="strength"))
+    loaded = read_graphml(path, ReadOptions(weight="strength"))
     assert loaded.graph.edge_weight is not None
     assert loaded.graph.edge_weight.tolist() == [4, 4]
     with pytest.raises(GraphError, match="edge 0 - 1: weight 'x' is not a finite number"):
-        read_graphml(path, ReadOptions(weight_column="label"))
+        read_graphml(path, ReadOptions(weight="label"))
     with pytest.raises(GraphError, match="no edge has the attribute 'size'"):
-        read_graphml(path, ReadOptions(weight_column="size"))
+        read_graphml(path, ReadOptions(weight="size"))
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""Where results go, and how much is said."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from rfp.cli.options.choices import panel
+
+_output = panel("Output")
+
+Output = Annotated[
+    str | None,
+    _output(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="OUT.npy, .npz, .parquet or .pt; **-** writes .npy to standard output.",
+    ),
+]
+Force = Annotated[bool, _output("--force", help="Replace OUT if it exists, and run what is refused as endless.")]
+Stream = Annotated[
+    bool | None,
+    _output(
+        "--stream/--no-stream",
+        help="Write step by step, without holding the result (.npy). Default: when it would not fit memory.",
+        show_default=False,
+    ),
+]
+ShowOnly = Annotated[bool, _output("--show", help="Print how the file was read, with its first edges, and stop.")]
+EstimateOnly = Annotated[bool, _output("--estimate", help="Print what it would cost, and stop.")]
+JsonReport = Annotated[bool, _output("--json", help="Print a report as JSON on standard output.")]
+Quiet = Annotated[bool, _output("-q", "--quiet", help="Say nothing but errors.")]

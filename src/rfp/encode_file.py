@@ -1,0 +1,238 @@
+"""Files in, a file out: read a graph, encode it in memory or step by step, write so that all appears or nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import torch
+
+from rfp.encode import encode
+from rfp.errors import ArgumentError, FileError, WriteError
+from rfp.estimate import Estimate, available_memory, estimate
+from rfp.graph import Graph
+from rfp.io import Encoding, LoadedGraph, ReadOptions, read_files
+from rfp.io.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
+from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
+from rfp.io.writers import find_writer, write_node_ids, write_npy
+from rfp.propagate import Report
+from rfp.settings import Settings
+from rfp.streaming import stream
+
+# Above this part of the free memory the result is streamed: the estimate leaves out what the allocator wastes.
+MEMORY_SHARE = 0.7
+# Steps beyond which nobody waits: a step takes 5 to 100 microseconds even on a graph of a few nodes.
+MAX_STEPS = 1_000_000
+
+
+class Progress(NamedTuple):
+    """What is told of the work: a part of it begins, of so many steps if that is known; steps are done."""
+
+    stage: Callable[[str, int | None], None] = lambda name, total: None
+    advance: Callable[[int], None] = lambda steps: None
+
+
+_SILENT = Progress()
+
+
+@dataclass(frozen=True)
+class FileJob:
+    """Which files to read and how, what to compute, where to write.
+
+    Args:
+        files: Files of the graph, as :func:`rfp.read_graph` takes them.
+        output: ``.npy``, ``.npz``, ``.parquet`` or ``.pt``; ``"-"`` is standard output.
+        settings: The arguments of the encoding.
+        options: How to read.
+        device: Where to compute.
+        force: Replace what is there.
+        stream: Write step by step (``.npy`` only). ``None``: if the result would not fit the memory.
+    """
+
+    files: tuple[str, ...]
+    output: str
+    settings: Settings = field(default_factory=Settings)
+    options: ReadOptions = field(default_factory=ReadOptions)
+    device: torch.device | str = "cpu"
+    force: bool = False
+    stream: bool | None = None
+
+    @property
+    def to_stdout(self) -> bool:
+        return self.output == "-"
+
+    @property
+    def path(self) -> Path:
+        return Path(self.output)
+
+    @property
+    def sidecar(self) -> Path:
+        return Path(self.output + ".json")
+
+    @property
+    def nodes_file(self) -> Path:
+        return Path(self.output + ".nodes.csv")
+
+    @property
+    def can_stream(self) -> bool:
+        return self.to_stdout or self.path.suffix.lower() == ".npy"
+
+
+def encode_file(
+    job: FileJob, progress: Progress = _SILENT, *, on_read: Callable[[LoadedGraph], None] | None = None
+) -> dict[str, Any]:
+    """Read, encode, write.
+
+    Args:
+        job: What to do.
+        progress: Is told what is being done.
+        on_read: Is given the graph when it has been read, before anything is computed.
+
+    Returns:
+        The content of the side-car ``OUT.json``, and the seconds each part took.
+
+    Raises:
+        FileError: An input cannot be read, or an output is there already.
+        WriteError: The output cannot be written.
+    """
+    _check(job)
+    clock = _Clock()
+    progress.stage(f"reading {', '.join(job.files)}", None)
+    loaded = read_files(job.files, job.options)
+    clock.lap("read")
+    if on_read is not None:
+        on_read(loaded)
+    cost = estimate(loaded.graph, job.settings)
+    _refuse_endless(job, cost)
+    streamed = _streams(job, cost)
+    about: dict[str, Any] = {
+        "versions": versions(),
+        "arguments": {**arguments(job.settings), "device": str(job.device)},
+        "input": describe_input(job.files, job.options, loaded),
+        "output": {**describe_output(job.settings, loaded.graph.num_nodes, job.output), "streamed": streamed},
+    }
+    progress.stage("propagating", job.settings.num_steps * len(job.settings.operators))
+    if job.to_stdout:
+        about["report"] = describe_report(_to_stdout(job, loaded, streamed, progress, about))
+        clock.lap("encode_and_write")
+    else:
+        check_free_space(job.path.absolute().parent, cost.trajectory_bytes, job.output)
+        _to_files(job, loaded, streamed, progress, about, clock)
+    return {**about, "seconds": clock.seconds}
+
+
+def _check(job: FileJob) -> None:
+    if job.stream and not job.can_stream:
+        raise ArgumentError(f"--stream writes .npy only, got {job.output}; use -o {job.path.with_suffix('.npy')}")
+    if job.to_stdout:
+        return
+    find_writer(job.path)
+    written = (job.path, job.sidecar, job.nodes_file)
+    refuse_to_replace_inputs([Path(file) for file in job.files], written)
+    there = [str(path) for path in written if path.exists()]
+    if there and not job.force:
+        raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
+    if job.path.is_dir():
+        raise FileError(f"{job.path} is a folder; give a file name")
+
+
+def _refuse_endless(job: FileJob, cost: Estimate) -> None:
+    """Refuse, unless forced, what would take days, or more memory than there is even when it is streamed."""
+    if job.force:
+        return
+    k, steps = job.settings.num_channels, job.settings.num_steps
+    if steps > MAX_STEPS:
+        raise ArgumentError(
+            f"-P {steps:,} gives {cost.width:,} numbers for each node and may never end; channels have converged after "
+            f"some hundred steps. Give -P of at most {MAX_STEPS:,}, or go on with --force"
+        )
+    available = available_memory(job.device)
+    if available is not None and cost.working_bytes > available:
+        raise ArgumentError(
+            f"{', '.join(job.files)} needs {_gigabytes(cost.working_bytes)} of memory beside the result and "
+            f"{_gigabytes(available)} is free (a state has {_gigabytes(cost.trajectory_bytes / (steps + 1))}, a "
+            f"k x k matrix {_gigabytes(8 * k * k)}); use fewer channels or trajectories, or go on with --force"
+        )
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.2f} GB"
+
+
+def _streams(job: FileJob, cost: Estimate) -> bool:
+    """Whether to stream. What was asked for is obeyed; otherwise by the memory that is free."""
+    if job.stream is not None:
+        return job.stream
+    available = available_memory(job.device)
+    if available is None or cost.total_bytes <= MEMORY_SHARE * available:
+        return False
+    if not job.can_stream:
+        raise ArgumentError(
+            f"the encoding needs {_gigabytes(cost.total_bytes)} of memory and {_gigabytes(available)} is free; "
+            f"write it step by step with -o {job.path.with_suffix('.npy')}, or store less (--storage-dtype float16)"
+        )
+    return True
+
+
+def _to_files(
+    job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Progress, about: dict[str, Any], clock: _Clock
+) -> None:
+    with_nodes = job.path.suffix.lower() == ".npy" and (loaded.node_ids is not None or loaded.graph.ptr is not None)
+    about["output"]["node_ids_file"] = str(job.nodes_file) if with_nodes else None
+    paths = [*([job.nodes_file] if with_nodes else []), job.sidecar, job.path]
+    with atomic_files(paths) as files:
+        graph = loaded.graph.to(job.device)
+        if streamed:
+            about["report"] = describe_report(stream(graph, files[-1], job.settings, progress=progress.advance))
+            clock.lap("encode_and_write")
+            names = torch.empty(graph.num_nodes, 0)
+            encoding = Encoding(names, loaded.node_ids, loaded.graph.ptr, "")  # for the names of its rows
+        else:
+            trajectory = encode(graph, job.settings, progress=progress.advance)
+            about["report"] = describe_report(trajectory.report)
+            clock.lap("encode")
+            progress.stage(f"writing {job.path}", None)
+            array = trajectory.node_first().cpu()
+            encoding = Encoding(array, loaded.node_ids, loaded.graph.ptr, json.dumps(about))
+            find_writer(job.path)(files[-1], encoding)
+        if with_nodes:
+            write_node_ids(files[0], encoding)
+        files[-2].write(as_text(about).encode() + b"\n")
+    if not with_nodes:
+        job.nodes_file.unlink(missing_ok=True)  # of the encoding that force replaced
+    clock.lap("write")
+
+
+def _to_stdout(job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Progress, about: dict[str, Any]) -> Report:
+    out: IO[bytes] = sys.stdout.buffer
+    graph: Graph = loaded.graph.to(job.device)
+    try:
+        if streamed:
+            report = stream(graph, out, job.settings, progress=progress.advance)
+        else:
+            trajectory = encode(graph, job.settings, progress=progress.advance)
+            report = trajectory.report
+            write_npy(out, Encoding(trajectory.node_first().cpu(), loaded.node_ids, None, json.dumps(about)))
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WriteError(f"standard output cannot be written ({error.strerror or error})") from error
+    return report
+
+
+class _Clock:
+    """Seconds since the last lap, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name], self.last = round(now - self.last, 3), now

@@ -1,0 +1,173 @@
+"""Files that hold a graph with names and attributes: GraphML, GEXF, GML, node-link JSON (through NetworkX) and Pajek.
+
+As stored: the order of the nodes is that of the file, directed edges keep their direction, undirected ones count both
+ways, parallel edges add up unless ``duplicates`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rfp.edge_table.duplicates import both_ways, merge_duplicates
+from rfp.edge_table.node_ids import simplify
+from rfp.errors import FileError, GraphError, MissingExtraError
+from rfp.graph import Graph
+from rfp.io.compression import read_bytes
+from rfp.io.options import LoadedGraph, ReadOptions
+from rfp.io.pajek import parse_pajek
+
+Edge = tuple[int, int, Any]  # node numbers and weight, None for none
+
+
+def read_graphml(path: Path, options: ReadOptions) -> LoadedGraph:
+    """The first graph of a GraphML file."""
+    return _through_networkx(
+        path, options, "GraphML", lambda nx, content: nx.read_graphml(io.BytesIO(content), node_type=str)
+    )
+
+
+def read_gexf(path: Path, options: ReadOptions) -> LoadedGraph:
+    """The graph of a GEXF file, as Gephi writes it."""
+    return _through_networkx(path, options, "GEXF", lambda nx, content: nx.read_gexf(io.BytesIO(content)))
+
+
+def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
+    """The graph of a GML file; nodes are named by their labels where all have one of their own, else by their ids."""
+    return _through_networkx(path, options, "GML", lambda nx, content: nx.parse_gml(content.decode(), label="id"))
+
+
+def read_node_link(path: Path, options: ReadOptions) -> LoadedGraph:
+    """Node-link JSON, as NetworkX and D3 know it: ``{"nodes": [{"id": ...}], "links": [{"source", "target"}]}``."""
+    return _through_networkx(path, options, "node-link JSON", _parse_node_link)
+
+
+def read_pajek(path: Path, options: ReadOptions) -> LoadedGraph:
+    """A Pajek network: ``*Vertices``, then ``*Arcs``, ``*Edges``, their lists, or a ``*Matrix``."""
+    network = parse_pajek(read_bytes(path), str(path))
+    if options.weight is not None:
+        raise GraphError(f"{path}: the weights of a Pajek network have no name; leave --weight out")
+    edges = network.arcs + network.edges + [(v, u, w) for u, v, w in network.edges if u != v] * bool(network.arcs)
+    return load_edges(edges, network.labels, bool(network.arcs), "the third number of a line", options, path)
+
+
+def _parse_node_link(nx: Any, content: bytes) -> Any:
+    data = json.loads(content)
+    key = next((key for key in ("links", "edges") if isinstance(data, dict) and key in data), None)
+    if key is None or not isinstance(data.get("nodes"), list):
+        raise ValueError('expected {"nodes": [...], "links": [...]}; JSON of another kind is not known')
+    names = [node.get("id", i) for i, node in enumerate(data["nodes"])]
+    known = {json.dumps(name) for name in names}
+    if len(known) < len(names):
+        raise ValueError("two nodes have the same id")
+    for i, link in enumerate(data[key]):
+        for end in ("source", "target"):
+            if json.dumps(link[end]) not in known:
+                raise ValueError(f"{key}[{i}] names the {end} {link[end]!r}, which is not the id of a node")
+    return nx.node_link_graph({"directed": False, **data, "multigraph": True}, edges=key)
+
+
+def _through_networkx(path: Path, options: ReadOptions, kind: str, parse: Callable[[Any, bytes], Any]) -> LoadedGraph:
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise MissingExtraError("networkx", "cli", f"reading {kind}") from error
+    content = read_bytes(path)
+    try:
+        graph = parse(nx, content)
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged file makes NetworkX fail in any way
+        raise FileError(f"{path}: not a readable {kind} file ({error or type(error).__name__})") from error
+    name = options.weight or "weight"
+    # A GraphML file may declare a value for edges that have none of their own; NetworkX keeps it aside.
+    default = graph.graph.get("edge_default", {}).get(name)
+    number = {node: i for i, node in enumerate(graph)}
+    edges = [(number[u], number[v], value) for u, v, value in graph.edges(data=name, default=default)]
+    if options.weight is not None and all(value is None for *_, value in edges):
+        raise GraphError(f"{path}: no edge has the attribute {name!r} asked for by --weight")
+    return load_edges(edges, _names(graph), graph.is_directed(), f"attribute {name!r}", options, path)
+
+
+def _names(graph: Any) -> list[str]:
+    labels = [data.get("label") for _, data in graph.nodes(data=True)]
+    by_label = all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels)
+    # GEXF and GraphML know nodes by text ids; the integers of GML are for the file alone.
+    return (
+        [str(label) for label in labels]
+        if by_label and any(isinstance(n, int) for n in graph)
+        else list(map(str, graph))
+    )
+
+
+def load_edges(
+    edges: Sequence[Edge], names: Sequence[str], directed: bool, weights: str, options: ReadOptions, path: Path
+) -> LoadedGraph:
+    """The graph of a list of edges between nodes that are there already.
+
+    Args:
+        edges: Node numbers and weights.
+        names: Of the nodes.
+        directed: What the file says.
+        weights: Where weights come from, if there are any.
+        options: What was asked for.
+        path: Of the file, for errors.
+    """
+    num_nodes = len(names)
+    if options.num_nodes not in (None, num_nodes):
+        raise GraphError(f"{path} has {num_nodes} nodes, but --num-nodes is {options.num_nodes}; leave it out")
+    ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
+    weight = None
+    if not options.unweighted and any(value is not None for *_, value in edges):
+        weight = np.array([_number(edge, names, path) for edge in edges])
+
+    def where(row: int) -> str:
+        return f"{path}, edge {names[edges[row][0]]} - {names[edges[row][1]]}"
+
+    # A directed file asked for as undirected: parallel edges add up in each direction, then the larger one counts.
+    one_way = directed and (options.directed is not False or options.duplicates is None)
+    rule = options.duplicates or ("first" if options.unweighted else "sum")
+    first = tuple(_shown(edge, names, weight is not None) for edge in edges[:3])
+    weighted = weight is not None
+    ends, weight, merged = merge_duplicates(ends, weight, num_nodes, directed=one_way, duplicates=rule, where=where)
+    if not one_way:
+        ends, weight = both_ways(ends, weight, num_nodes)
+    graph = Graph(
+        torch.from_numpy(np.ascontiguousarray(ends)), num_nodes, None if weight is None else torch.from_numpy(weight)
+    )
+    directed = directed and options.directed is not False
+    source = None if weight is None else weights if weighted else "the number of parallel edges"
+    facts = {"parallel edges": f"{merged:,} merged ({rule})"} if merged else {}
+    return LoadedGraph(
+        graph.to_undirected() if one_way and not directed else graph,
+        simplify(list(names)),
+        directed,
+        source,
+        facts=facts,
+        first_edges=first,
+    )
+
+
+def _shown(edge: Edge, names: Sequence[str], weighted: bool) -> tuple[str, ...]:
+    ends = (names[edge[0]], names[edge[1]])
+    return (*ends, "1" if edge[2] is None else f"{edge[2]}") if weighted else ends
+
+
+def _number(edge: Edge, names: Sequence[str], path: Path) -> float:
+    source, target, value = edge
+    try:
+        number = 1.0 if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if not -float("inf") < number < float("inf"):
+        raise GraphError(
+            f"{path}, edge {names[source]} - {names[target]}: weight {value!r} is not a finite number; correct it, "
+            "choose another attribute with --weight, or ignore weights with --unweighted"
+        )
+    return number
