@@ -59,17 +59,20 @@ def rfp_table(*arguments: str | Path, folder: Path, code: int = 0) -> str:
 
 def test_runs_what_is_missing_and_renders(fake: FakeRun, tmp_path: Path) -> None:
     text = rfp_table("2", *PART, folder=tmp_path)
-    assert fake.asked == [(d, r) for d in ("cornell", "texas") for r in ("mlp", "rfp-qr-A")]
-    assert "52.00 ± 0.00 (10)" in text
-    assert "85.13 −33.13" in text  # the paper's RFP-QR on Cornell and the difference
+    # RFP first, small graphs first.
+    assert fake.asked == [(d, r) for r in ("rfp-qr-A", "mlp") for d in ("cornell", "texas")]
+    assert "51.00 ± 0.00 (50)" in text
+    assert "85.13 −34.13" in text  # the paper's RFP-QR on Cornell and the difference
     assert "- said" in text
     markdown = (tmp_path / "tables" / "table-2-part.md").read_text()
-    assert "| RFP-QR-Â | **52.00 ± 0.00** (10) · 85.13 · −33.13 |" in markdown
+    assert "| RFP-QR-Â | 51.00 ± 0.00 (50) · 85.13 · −34.13 |" in markdown
     assert (tmp_path / "tables" / "table-2-part.csv").read_text().count("\n") == 5
     fake.asked.clear()
     rfp_table("2", *PART, folder=tmp_path)
     assert fake.asked == []
-    rfp_table("6", "--only", "texas", "--rows", "rfp-qr-A,rfp-qr-A-k4", folder=tmp_path)
+    rfp_table("2", "--only", "texas", "--rows", "rfp-qr-A-dss", folder=tmp_path)
+    fake.asked.clear()
+    rfp_table("6", "--only", "texas", "--rows", "rfp-qr-A-dss,rfp-qr-A-k4", folder=tmp_path)
     assert fake.asked == [("texas", "rfp-qr-A-k4")]  # the other one is table 2's
     assert (tmp_path / "tables" / "table-6-part-k.png").read_bytes().startswith(b"\x89PNG")
 
@@ -85,8 +88,8 @@ def test_dry_run_and_render_only_train_nothing(fake: FakeRun, tmp_path: Path) ->
     assert "80.89" in text
     assert "GGCN" in text
     rfp_table("2", *PART, folder=tmp_path)
-    lines = rfp_table("2", *PART, "--seeds", "2", "--dry-run", folder=tmp_path).splitlines()
-    assert lines[0].endswith("to run: 10 of 20")
+    lines = rfp_table("2", *PART, "--seeds", "7", "--dry-run", folder=tmp_path).splitlines()
+    assert lines[0].endswith("to run: 20 of 70")
 
 
 def test_json_and_output_folder(fake: FakeRun, tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ def test_no_table_is_lost_to_a_part_or_a_mistyped_folder(fake: FakeRun, tmp_path
 
 
 def test_curves_of_an_ablation(fake: FakeRun, tmp_path: Path) -> None:
-    rows = "rfp-qr-A-P2,rfp-qr-A,rfp-qr-A-k4"
+    rows = "rfp-qr-A-P2,rfp-qr-A-k64,rfp-qr-A-k4"
     rfp_table("6", "--only", "texas", "--rows", rows, folder=tmp_path)
     spec = TABLES[6].only(rows.split(","), ["texas"])
     table = table_run.render(table_run.Job(spec, tmp_path, tmp_path / "t")).table

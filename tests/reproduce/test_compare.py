@@ -29,7 +29,7 @@ def test_mean_deviation_difference(table: Comparison) -> None:
     assert rfp.ours.values == {"training.lr": 0.01}
     texas = table.entries["rfp-qr-A", "texas"].ours
     assert texas is not None
-    assert (texas.mean, texas.num_runs, texas.wanted) == (pytest.approx(83), 4, 10)
+    assert (texas.mean, texas.num_runs, texas.wanted) == (pytest.approx(83), 4, 50)
     assert table.entries["gcn", "texas"].ours is None
     assert table.entries["gcn", "texas"].paper is not None
 
@@ -52,7 +52,7 @@ def test_smaller_is_better_for_errors() -> None:
 
 def test_notes_of_data_paper_and_incomplete_cells(table: Comparison) -> None:
     assert "a note of the data" in table.notes
-    assert "rfp-qr-A on texas is not complete: 4 of 10 runs" in table.notes
+    assert "rfp-qr-A on texas is not complete: 4 of 50 runs" in table.notes
     assert any(note.startswith("paper, rfp-qr-A (texas): table 6 has 84.32") for note in table.notes)
     assert len(set(table.notes)) == len(table.notes)
     assert table.environments == ("a machine, torch 2",)
@@ -89,3 +89,38 @@ def test_quick_is_not_set_against_the_paper() -> None:
     assert "quick subset, not the table" in text
     assert " · " not in text
     assert {record["table"] for record in as_records(table)} == {"3-quick"}
+
+
+def test_products_and_the_best_linear_result_beside_them() -> None:
+    part = PART.only(["rfp-qr-A"], ["texas"])
+    (cell,) = part.cells()
+    chosen = made_up(cell, [0.86] * 50, **{"model.embed": "products", "training.lr": 3e-2})
+    linear = made_up(cell, [0.84, 0.85] * 25, **{"model.embed": "linear"}).runs
+    table = compare(part, results(replace(chosen, alternatives={"model.embed=linear": linear})))
+    ours = table.entries["rfp-qr-A", "texas"].ours
+    assert ours is not None
+    assert ours.linear is not None
+    assert ours.linear.mean == pytest.approx(84.5)
+    text = as_markdown(table)
+    assert "86.00 ± 0.00 (50)ᵖ, linear 84.50 ± 0.51 · 84.74 · +1.26" in text
+    assert "validation chose products of the trajectory as K_embed, beyond the paper" in text
+    # The largest learning rate of the grid.
+    assert "chosen at the edge of the grid: rfp-qr-A on texas (training.lr)" in text
+
+
+def test_an_earlier_result_stands_until_there_is_a_new_one() -> None:
+    part = PART.only(["rfp-qr-A"], ["texas"])
+    (cell,) = part.cells()
+    old = replace(cell, config=cell.config.with_values({"training.epochs": 7}))
+    earlier = made_up(old, [0.8] * 10)
+    begun = replace(made_up(cell, []), runs=())  # its search is under way
+    tuned = made_up(replace(cell, config=cell.config.with_values({"training.epochs": 8})), [0.1] * 10)
+    tuned = replace(tuned, runs=tuple(replace(run, metrics={"val": 0.9}) for run in tuned.runs))
+    table = compare(part, results(earlier, begun, tuned))
+    ours = table.entries["rfp-qr-A", "texas"].ours
+    assert ours is not None
+    assert (ours.earlier, ours.mean, ours.key) == (True, pytest.approx(80), old.config.key)
+    assert "80.00 ± 0.00 (10)° · 84.74" in as_markdown(table)
+    now = compare(part, results(earlier, made_up(cell, [0.9] * 50))).entries["rfp-qr-A", "texas"].ours
+    assert now is not None
+    assert (now.earlier, now.num_runs) == (False, 50)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from rfp.errors import ArgumentError, FileError
-from rfp.reproduce.execute import missing_runs, run_missing
+from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
 from rfp.reproduce.tables import TABLES
 from rfp.train.config import RunConfig
 from rfp.train.results import Result
+from rfp.train.runs import OutOfTime
 from tests.reproduce.results import made_up
 
 PART = TABLES[2].only(["mlp", "gcn"], ["cornell", "texas"])
@@ -41,10 +42,10 @@ def test_missing_runs() -> None:
 
 def test_only_incomplete_cells_are_run() -> None:
     cells = PART.cells()
-    known = {cells[0].config.key: made_up(cells[0], [0.5] * 10), cells[1].config.key: made_up(cells[1], [0.5] * 9)}
+    known = {cells[0].config.key: made_up(cells[0], [0.5] * 50), cells[1].config.key: made_up(cells[1], [0.5] * 49)}
     fake, lines = Fake(), []
     results, failures = run_missing(cells, known, fake, lines.append)
-    assert fake.asked == [("cornell", "gcn", 1, 10), ("texas", "mlp", 1, 10), ("texas", "gcn", 1, 10)]
+    assert fake.asked == [("cornell", "gcn", 5, 10), ("texas", "mlp", 5, 10), ("texas", "gcn", 5, 10)]
     assert failures == []
     assert set(results) == {cell.config.key for cell in cells}
     assert lines[0].startswith("[1/3] cornell gcn: validation accuracy 0.5000, ")
@@ -76,6 +77,26 @@ def test_data_that_most_do_not_have_is_left_out_once() -> None:
     assert not any(failure.expected for failure in failures)
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_when_the_time_is_used_up_the_rest_waits(jobs: int) -> None:
+    fake, lines = Fake({"gcn": OutOfTime("used up")}), []
+    results, failures = run_missing(PART.cells(), {}, fake, lines.append, jobs=jobs)
+    assert failures == []
+    assert PART.cells()[1].config.key not in results
+    assert "cells are not complete; what was done is kept, the same command goes on" in lines[-1]
+    if jobs == 1:
+        assert [name for _, name, _, _ in fake.asked] == ["mlp", "gcn"]
+        assert lines[-1].startswith("the time is used up: 3 cells")
+
+
+def test_the_order_of_a_table() -> None:
+    table = TABLES[2].only(["mlp", "rfp-qr-A", "rfp-qr-A-dss", "rfp-qr-LAS-dss"], ["squirrel", "texas", "cora"])
+    order = [(cell.column.id, cell.row.id) for cell in dearest_last(table.cells())]
+    assert order[:3] == [("texas", "rfp-qr-A"), ("texas", "rfp-qr-A-dss"), ("cora", "rfp-qr-A")]
+    assert order.index(("cora", "rfp-qr-A-dss")) < order.index(("cora", "rfp-qr-LAS-dss"))
+    assert [row for _, row in order[-3:]] == ["mlp"] * 3
+
+
 def test_a_bug_is_not_swallowed() -> None:
     with pytest.raises(ZeroDivisionError):
         run_missing(PART.cells(), {}, Fake({"gcn": ZeroDivisionError()}), lambda line: None)
@@ -85,10 +106,10 @@ def test_several_at_a_time_do_the_same() -> None:
     fake, lines = Fake({"gcn": ArgumentError("too large")}), []
     results, failures = run_missing(PART.cells(), {}, fake, lines.append, jobs=3)
     assert sorted(fake.asked) == [
-        ("cornell", "gcn", 1, 10),
-        ("cornell", "mlp", 1, 10),
-        ("texas", "gcn", 1, 10),
-        ("texas", "mlp", 1, 10),
+        ("cornell", "gcn", 5, 10),
+        ("cornell", "mlp", 5, 10),
+        ("texas", "gcn", 5, 10),
+        ("texas", "mlp", 5, 10),
     ]
     assert {f.cell.row.id for f in failures} == {"gcn"}
     assert len(results) == 2

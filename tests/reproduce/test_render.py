@@ -17,8 +17,9 @@ from rfp.reproduce.render import as_csv, as_markdown, as_records, as_terminal
 def test_markdown(table: Comparison) -> None:
     lines = as_markdown(table).splitlines()
     assert lines[4] == "| Method | Texas ↑ | Cora ↑ |"
-    assert lines[6] == "| GCN | – · 52.16 · – | 85.50 ± 0.53 (10) · 85.77 · −0.27 |"
-    assert lines[7] == "| RFP-QR-Â | 83.00 ± 2.58 (4 of 10) · 84.74 · −1.74 | **88.00 ± 0.00** (10) · 87.99 · +0.01 |"
+    assert lines[6] == "| GCN | – · 52.16 · – | 85.50 ± 0.53 (10 of 30) · 85.77 · −0.27 |"
+    rfp = "| RFP-QR-Â | 83.00 ± 2.58 (4 of 50) · 84.74 · −1.74 | **88.00 ± 0.00** (10 of 30) · 87.99 · +0.01 |"
+    assert lines[7] == rfp
     assert "- a note of the data" in lines
     assert lines[-1] == "- run on: a machine, torch 2"
 
@@ -40,7 +41,7 @@ def test_terminal(table: Comparison) -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(as_terminal(table))
     text = console.export_text()
-    assert "88.00 ± 0.00 (10)" in text
+    assert "88.00 ± 0.00 (10 of 30)" in text
     assert "87.99 +0.01" in text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from rfp.data import DATASETS
@@ -52,7 +54,7 @@ def test_the_rows_that_the_issue_lists() -> None:
 @pytest.mark.parametrize(
     ("tables", "row", "columns"),
     [
-        ((2, 6), "rfp-qr-A", ["cora", "texas"]),
+        ((2, 6), "rfp-qr-A-dss", ["cora", "texas"]),
         ((2, 6), "rfp-qr-LAS-dss", ["pubmed"]),
         ((1, 4), "rfp-qr-LA", ["zinc", "ogbg-molhiv"]),
         ((1, 4), "rfp-l2-LA", ["zinc"]),
@@ -82,6 +84,40 @@ def test_every_config_is_a_model() -> None:
             if config.task == "node":
                 assert config.norm != "batch"
                 assert config.backbone == "gcn" or found.row.id == "mlp"
+
+
+def test_one_grid_and_as_many_tries_for_every_row_of_table_2() -> None:
+    shared = {
+        "training.lr": {1e-3, 3e-3, 1e-2, 3e-2},
+        "training.weight_decay": {0.0, 1e-4, 1e-3, 5e-3, 1e-2},
+        "model.backbone": {"mlp", "gcn"},
+        "model.residual": {True, False},
+        "model.norm": {"none", "layer"},
+        "model.input_dropout": {0.0, 0.5},
+        "model.hidden_channels": {64, 128, 256},
+        "model.num_layers": {2, 4, 8, 16},
+    }
+    drawn = {
+        "model.encodings.*.start": {"drawn", "unit"},
+        "model.encodings.0.num_channels": {16, 64},
+        "model.embed": {"linear", "products"},
+    }
+    for found in TABLES[2].cells():
+        search, halving = found.config.search, found.config.halving
+        assert halving is not None
+        assert halving.tries == 36
+        expected = dict(shared)
+        if found.row.id in ("mlp", "gcn"):
+            del expected["model.backbone"]
+        if found.row.id.startswith("rfp"):
+            expected |= drawn
+            assert halving.apart == "model.embed"
+        for key, values in expected.items():
+            assert set(search[key]) == values, (found.row.id, key)
+        extra = set(search) - set(expected)
+        assert all("encodings.0" in key or key in (*drawn, "training.operator_lr") for key in extra)
+        sizes = [len(tried) for key, tried in search.items() if not key.startswith("training.")]
+        assert math.prod(sizes) >= halving.tries  # every row can have them
 
 
 def test_k_and_p_are_the_papers() -> None:
@@ -117,7 +153,7 @@ def test_every_row_has_the_papers_number_where_it_prints_one() -> None:
     ours_alone = {(1, "gine")}
     for number, table in TABLES.items():
         printed = {n.row for n in paper_numbers() if n.table == number}
-        assert {(number, row.id) for row in table.rows if row.id not in printed} <= ours_alone
+        assert {(number, row.id) for row in table.rows if row.printed not in printed} <= ours_alone
 
 
 def test_parts_of_a_table() -> None:
@@ -130,8 +166,9 @@ def test_parts_of_a_table() -> None:
     assert "rnf-all" not in {row.id for row in TABLES[6].only().rows}
     assert [row.id for row in TABLES[6].only(["rnf-all"]).rows] == ["rnf-all"]
     assert len(TABLES[1].only(["rwpe"], ["ogbg-molhiv"]).cells()) == 1  # left out of the table, run when named
-    assert cell(2, "gcn", "cora").seeds == (0,)
-    assert TABLES[2].only(["gcn"], ["cora"]).cells(3)[0].seeds == (0, 1, 2)
+    assert cell(2, "gcn", "cora").seeds == (0, 1, 2)
+    assert cell(2, "gcn", "texas").seeds == (0, 1, 2, 3, 4)
+    assert TABLES[2].only(["gcn"], ["cora"]).cells(2)[0].seeds == (0, 1)
     with pytest.raises(ArgumentError, match=r"a row of table 2 must be one of 'mlp', .*, got 'gat'"):
         TABLES[2].only(["gat"])
     with pytest.raises(ArgumentError, match="a column of table 1 must be one of 'zinc', 'ogbg-molhiv', got 'cora'"):

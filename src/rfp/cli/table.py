@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +24,10 @@ def table(
     rows: Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every cell. Default: what the table says.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")] = 1,
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Stop after this time; what is done is kept, the next run goes on."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
     render_only: Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")] = False,
     others: Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")] = False,
@@ -66,6 +72,8 @@ def table(
         with options.workspace(
             data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
         ) as where:
+            if budget is not None:
+                where = replace(where, deadline=time.time() + budget)
             failed = table_run.run_job(job, where, jobs)
     rendered = table_run.render(job)
     if as_json:

@@ -25,7 +25,7 @@ from rfp.reproduce.cost_report import (
     read_cost,
     write_cost,
 )
-from rfp.reproduce.execute import missing_runs, run_missing
+from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
 from rfp.reproduce.output import write_table
 from rfp.reproduce.render import as_records, as_terminal, heading
 from rfp.train import Result, RunConfig, Workspace, read_results, run
@@ -124,12 +124,12 @@ def run_job(job: Job, workspace: Workspace, jobs: int = 1) -> int:
                 raise
             raise ArgumentError(f"out of memory on {device}; lower the sizes in rfp.reproduce.settings") from error
 
-    cells = job.spec.cells(job.num_seeds)
+    cells = dearest_last(job.spec.cells(job.num_seeds))
     known = read_results(job.results)
     if jobs == 1:
         _, failures = run_missing(cells, known, train, workspace.say)
     else:
-        from rfp.cli.table_workers import workers
+        from rfp.reproduce.workers import workers
 
         with workers(jobs, workspace) as train_beside:
             _, failures = run_missing(cells, known, train_beside, workspace.say, jobs=jobs)

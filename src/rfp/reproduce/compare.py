@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rfp.data.metrics import METRICS
 from rfp.reproduce.paper import PaperNumber, find, paper_numbers
 from rfp.reproduce.spec import Cell, TableSpec
-from rfp.train.results import Result
+from rfp.train.config import RunConfig
+from rfp.train.results import Result, RunRecord
 
+# Marks of a cell, explained below the table.
+EARLIER, PRODUCTS = "°", "ᵖ"
 # Metrics between 0 and 1 that papers print in percent.
 _PERCENT = ("accuracy", "roc_auc", "average_precision")
 
@@ -29,6 +32,10 @@ class Ours:
         num_seeds: Seeds among them.
         values: What a search chose, if all runs chose the same.
         key: Of the config.
+        edges: Searched keys whose chosen value is the smallest or largest that was tried.
+        earlier: Whether it is a result of another config of that name, shown until there is one of the table's own.
+        linear: The best result with the paper's linear K_embed, where the choice fell on products.
+        scores: Of each run, by seed and split.
     """
 
     mean: float
@@ -39,6 +46,15 @@ class Ours:
     num_seeds: int
     values: Mapping[str, Any]
     key: str
+    edges: tuple[str, ...] = ()
+    earlier: bool = False
+    linear: Ours | None = None
+    scores: Mapping[tuple[int, int], float] = field(default_factory=dict)
+
+    @property
+    def by_products(self) -> bool:
+        """Whether validation chose products of the trajectory in place of the paper's linear K_embed."""
+        return bool(self.values.get("model.embed", "linear") != "linear")
 
 
 @dataclass(frozen=True)
@@ -110,16 +126,20 @@ def compare(
         printed = [n for n in paper_numbers() if n.table == spec.number and n.metric in METRICS]
         labels = {**{n.row: n.label for n in printed if n.row not in labels}, **labels}
     cells = {(cell.row.id, cell.column.id): cell for cell in spec.cells(num_seeds)}
+    named = {(r.dataset, r.config.name): r for r in results.values() if any("test" in run.metrics for run in r.runs)}
+    in_paper = {row.id: row.printed for row in spec.rows}
     entries, used = {}, []
     for row in labels:
         for column in spec.columns:
             cell = cells.get((row, column.id))
             result = results.get(cell.config.key) if cell else None
+            if cell is not None and (result is None or not result.runs):
+                result = named.get((column.dataset, cell.config.name))
             ours = _ours(cell, result, column.metric) if cell and result else None
             if result is not None and ours is not None:
                 used.append(result)
             # A quick run is never set against the paper's number.
-            paper = None if spec.is_quick else find(spec.number, row, column.id, column.metric)
+            paper = None if spec.is_quick else find(spec.number, in_paper.get(row, row), column.id, column.metric)
             entries[row, column.id] = Entry(row, column.id, column.metric, ours, paper)
     for column in spec.columns:
         _mark_best(entries, [entries[row, column.id] for row in labels])
@@ -127,17 +147,52 @@ def compare(
 
 
 def _ours(cell: Cell, result: Result, metric: str) -> Ours | None:
+    found = _measured(cell, result, result.runs, metric)
+    if found is None or not found.by_products:
+        return found
+    linear = _measured(cell, result, result.alternatives.get("model.embed=linear", ()), metric)
+    return replace(found, linear=linear)
+
+
+def _measured(cell: Cell, result: Result, all_runs: Sequence[RunRecord], metric: str) -> Ours | None:
     wanted = set(cell.runs)
-    runs = tuple(run for run in result.runs if (run.seed, run.split) in wanted)
+    runs = tuple(run for run in all_runs if (run.seed, run.split) in wanted)
     if not runs:
         return None
+    earlier = result.config.key != cell.config.key
     kept = replace(result, runs=runs)
     scale = 100.0 if metric in _PERCENT else 1.0
     mean, std = kept.mean_std("test")
     values = runs[0].values if all(run.values == runs[0].values for run in runs) else {}
-    seeds = len({run.seed for run in runs})
-    val = kept.mean_std("val")[0]
-    return Ours(scale * mean, scale * std, scale * val, len(runs), len(wanted), seeds, values, cell.config.key)
+    return Ours(
+        mean=scale * mean,
+        std=scale * std,
+        val=scale * kept.mean_std("val")[0],
+        num_runs=len(runs),
+        wanted=len(wanted) if not earlier else len(runs),
+        num_seeds=len({run.seed for run in runs}),
+        values=values,
+        key=result.config.key,
+        edges=edges(result.config, values),
+        earlier=earlier,
+        scores={(run.seed, run.split): scale * run.metrics["test"] for run in runs},
+    )
+
+
+def edges(config: RunConfig, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Searched keys with at least three ordered values whose chosen one is the smallest or largest; 0 has no smaller.
+
+    Example:
+        >>> config = RunConfig.from_dict({"data": "cora", "search": {"training.weight_decay": [0, 0.1, 1]}})
+        >>> edges(config, {"training.weight_decay": 1}), edges(config, {"training.weight_decay": 0})
+        (('training.weight_decay',), ())
+    """
+    found = []
+    for key, tried in config.search.items():
+        ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in tried)
+        if ordered and len(tried) > 2 and values.get(key) in (min(tried), max(tried)) and values[key] != 0:
+            found.append(key)
+    return tuple(found)
 
 
 def _mark_best(entries: dict[tuple[str, str], Entry], column: list[Entry]) -> None:
@@ -155,6 +210,18 @@ def _mark_best(entries: dict[tuple[str, str], Entry], column: list[Entry]) -> No
 def _notes(spec: TableSpec, entries: Iterable[Entry], used: list[Result]) -> tuple[str, ...]:
     notes = [*spec.notes, *(note for result in used for note in result.notes)]
     shared: dict[tuple[str, str], list[str]] = {}
+    entries = list(entries)
+    mine = [(entry, entry.ours) for entry in entries if entry.ours is not None]
+    if any(ours.earlier for _, ours in mine):
+        notes.append(f"{EARLIER} of an earlier search, smaller and with one seed; not run anew yet")
+    if any(ours.by_products for _, ours in mine):
+        notes.append(
+            f"{PRODUCTS} validation chose products of the trajectory as K_embed, beyond the paper; after it the best "
+            "result with the paper's linear K_embed, by validation too"
+        )
+    at_edge = [f"{e.row} on {e.column} ({', '.join(o.edges)})" for e, o in mine if o.edges and not o.earlier]
+    if at_edge:
+        notes.append(f"chosen at the edge of the grid: {'; '.join(at_edge)}")
     for entry in entries:
         if entry.paper is not None and entry.paper.note:
             shared.setdefault((entry.row, entry.paper.note), []).append(entry.column)

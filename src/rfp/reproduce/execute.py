@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
 from rfp.reproduce.spec import Cell, Column
 from rfp.train.config import RunConfig
 from rfp.train.results import Result
+from rfp.train.runs import OutOfTime
 
 Run = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]
 """From a config, seeds and splits to a result; skips what its result file has."""
@@ -40,7 +42,7 @@ def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, i
 def run_missing(
     cells: Iterable[Cell], results: Mapping[str, Result], run: Run, say: Callable[[str], None], *, jobs: int = 1
 ) -> tuple[dict[str, Result], list[Failure]]:
-    """Run the cells that are not complete, in order.
+    """Run the cells that are not complete, in order; when the time is used up, those that are left wait for next time.
 
     Args:
         cells: Of a table.
@@ -55,15 +57,22 @@ def run_missing(
     waiting = [cell for cell in cells if missing_runs(cell, results)]
     known = dict(results)
     failures: list[Failure] = []
+    left: list[Cell] = []
 
     def run_one(number: int, cell: Cell) -> None:
         label = f"[{number}/{len(waiting)}] {cell.column.id} {cell.row.id}"
         if without := _missing_data(cell.column, failures):
             failures.append(Failure(cell, without.reason, without.expected))
             return
+        if left:
+            left.append(cell)
+            return
         start = time.perf_counter()
         try:
             result = run(cell.config, cell.seeds, cell.splits)
+        except OutOfTime:
+            left.append(cell)
+            return
         except RFPError as error:
             reason = " ".join(str(error).split())
             failure = Failure(cell, reason, isinstance(error, FileError) and not cell.column.needed)
@@ -77,6 +86,7 @@ def run_missing(
     if jobs == 1:  # in this thread, which signals reach
         for number, cell in enumerate(waiting, start=1):
             run_one(number, cell)
+        _say_left(left, say)
         return known, failures
     with ThreadPoolExecutor(jobs) as pool:
         started = [pool.submit(run_one, number, cell) for number, cell in enumerate(waiting, start=1)]
@@ -86,7 +96,27 @@ def run_missing(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    _say_left(left, say)
     return known, failures
+
+
+def _say_left(left: Sequence[Cell], say: Callable[[str], None]) -> None:
+    if left:
+        say(f"the time is used up: {len(left)} cells are not complete; what was done is kept, the same command goes on")
+
+
+def dearest_last(cells: Iterable[Cell]) -> list[Cell]:
+    """The order in which a table is run: RFP before baselines, small graphs and cheap models before the others."""
+
+    def cost(cell: Cell) -> tuple[bool, float]:
+        encodings = cell.config.model.get("encodings", ())
+        nodes = DATASETS[cell.column.dataset].sizes.get("nodes", 0)
+        trajectories = max([1, *(e.get("num_trajectories", 1) for e in encodings)])
+        learned = any("learned" in e.get("operators", ()) for e in encodings)
+        # A learned operator joins all pairs of nodes: as dear as 500 times the rest where there are 5,000 of them.
+        return not cell.row.id.startswith("rfp"), nodes * (trajectories + (nodes / 10 if learned else 0))
+
+    return sorted(cells, key=cost)
 
 
 def _missing_data(column: Column, failures: Iterable[Failure]) -> Failure | None:

@@ -23,12 +23,28 @@ class Row:
         label: For people.
         model: Values of the model's config, over those of the family.
         on_request: Trained only if ``--rows`` names it.
+        search: Values to try beside the family's, by dotted key, where the family is searched by halving.
+        printed_as: The id in ``paper.csv``, if another: a row of a sweep is printed as the main row.
     """
 
     id: str
     label: str
     model: Mapping[str, Any] = field(default_factory=dict)
     on_request: bool = False
+    search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    printed_as: str = ""
+
+    @property
+    def printed(self) -> str:
+        """Its id in ``paper.csv``."""
+        return self.printed_as or self.id
+
+
+# How the features begin, how many there are, and what is made of them: searched by every row that draws.
+_START = {"model.encodings.*.start": ("drawn", "unit")}
+_EMBED = {"model.embed": ("linear", "products")}
+_CHANNELS = {"model.encodings.0.num_channels": (at.NODE_CHANNELS, at.NODE_CHANNELS // 4)}
+_OPERATOR_LR = {"training.operator_lr": (1.0, 0.1)}
 
 
 def rfp(*operators: str, k: int, P: int = at.NUM_STEPS, **more: Any) -> Encoding:
@@ -53,13 +69,21 @@ def eigenvectors(operator: str, k: int) -> Encoding:
     }
 
 
-def _row(row: str, label: str, *encodings: Encoding, on_request: bool = False, **model: Any) -> Row:
-    return Row(row, label, {**model, "encodings": list(encodings)}, on_request)
+def _row(
+    row: str,
+    label: str,
+    *encodings: Encoding,
+    on_request: bool = False,
+    search: Mapping[str, tuple[Any, ...]] | None = None,
+    printed_as: str = "",
+    **model: Any,
+) -> Row:
+    return Row(row, label, {**model, "encodings": list(encodings)}, on_request, search or {}, printed_as)
 
 
-def _dss(row: str, label: str, *encodings: Encoding) -> Row:
+def _dss(row: str, label: str, *encodings: Encoding, search: Mapping[str, tuple[Any, ...]] | None = None) -> Row:
     several = [{**encoding, "num_trajectories": at.NUM_TRAJECTORIES} for encoding in encodings]
-    return _row(row, label, *several, trajectories="dss")
+    return _row(row, label, *several, search=search, trajectories="dss")
 
 
 def _by_id(*rows: Row) -> dict[str, Row]:
@@ -71,25 +95,34 @@ def node_rows() -> dict[str, Row]:
     k = at.NODE_CHANNELS
     # One head, formed: with a replica for each split the n x n scores of several heads would not fit in memory.
     learned = rfp(LEARNED, k=at.LEARNED_CHANNELS, P=at.LEARNED_STEPS, learned_heads=1, learned_form="dense")
+    first_start = {"model.encodings.0.start": _START["model.encodings.*.start"]}
+    drawn = {**_START, **_CHANNELS, **_EMBED}
+    with_learned = {**drawn, **_OPERATOR_LR}
     rows = [
         _row("mlp", "MLP", backbone="mlp"),
         _row("gcn", "GCN", backbone="gcn"),
         _row("eigvecs-L", "L̂ 64 eigenvectors", eigenvectors(L, k)),
         _row("eigvecs-A", "Â 64 eigenvectors", eigenvectors(A, k)),
-        _row("rnf", "RNF", rnf(k)),
-        _row("rnf-eigvecs-A", "RNF & Â 64 eigenvectors", rnf(k), eigenvectors(A, k)),
+        _row("rnf", "RNF", rnf(k), search={**_START, **_CHANNELS}),
+        _row("rnf-eigvecs-A", "RNF & Â 64 eigenvectors", rnf(k), eigenvectors(A, k), search=first_start | _CHANNELS),
         _row("sgc", "SGC", {"name": "sgc", "num_steps": 2}),
         _row("sign", "SIGN", {"name": "sign", "num_steps": 3}),
         _row("power-embed", "PowerEmbed", {"name": "power_embed", "num_steps": 10}),
         _row("nfp-qr-A", "NFP-QR-Â", {"name": "nfp", "num_steps": at.NUM_STEPS}),
-        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp(A, k=k, normalization="l2")),
-        _row("rfp-qr-A", "RFP-QR-Â", rfp(A, k=k)),
-        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp(L, A, k=k), learned),
-        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp(A, k=k)),
-        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp(L, A, k=k), learned),
+        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp(A, k=k, normalization="l2"), search=drawn),
+        _row("rfp-qr-A", "RFP-QR-Â", rfp(A, k=k), search=drawn),
+        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp(L, A, k=k), learned, search=with_learned),
+        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp(A, k=k), search=drawn),
+        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp(L, A, k=k), learned, search=with_learned),
     ]
-    rows += [_row(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp(A, k=k, P=P)) for P in (2, 4, 8, 32)]
-    rows += [_row(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp(A, k=other)) for other in (4, 8, 16, 32, 128)]
+    # Of the sweeps k and P are given, and K_embed is the paper's: what is left is how the features begin.
+    rows += [_row(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp(A, k=k, P=P), search=_START) for P in (2, 4, 8, 32)]
+    rows += [
+        _row(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp(A, k=other), search=_START)
+        for other in (4, 8, 16, 32, 128)
+    ]
+    both = f"RFP-QR-Â, k={k}, P={at.NUM_STEPS}"
+    rows += [_row(f"rfp-qr-A-k{k}", both, rfp(A, k=k), search=_START, printed_as="rfp-qr-A")]
     rows += [
         _row("eigvecs-A-all", "Â all eigenvectors", eigenvectors(A, ALL_NODES), on_request=True),
         _row("rnf-all", "RNF, k=|V|", rnf(ALL_NODES), on_request=True),

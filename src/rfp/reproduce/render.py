@@ -8,12 +8,13 @@ import json
 import math
 from typing import Any
 
-from rfp.reproduce.compare import Comparison, Entry, Ours
+from rfp.reproduce.compare import EARLIER, PRODUCTS, Comparison, Entry, Ours
 
 MISSING = "–"
 CSV_COLUMNS = (
     *("table", "row", "label", "dataset", "metric", "mean", "std", "num_runs", "num_seeds", "val_mean"),
     *("paper_mean", "paper_std", "difference", "reached", "best", "values", "config", "paper_note"),
+    *("edges", "earlier", "linear_mean", "linear_std"),
 )
 
 
@@ -100,7 +101,13 @@ def _difference(entry: Entry) -> str:
 
 
 def _runs(ours: Ours) -> str:
-    return f"({ours.num_runs}{'' if ours.num_runs == ours.wanted else f' of {ours.wanted}'})"
+    marks = (EARLIER if ours.earlier else "") + (PRODUCTS if ours.by_products else "")
+    return f"({ours.num_runs}{'' if ours.num_runs == ours.wanted else f' of {ours.wanted}'}){marks}"
+
+
+def _beside(ours: Ours, decimals: int) -> str:
+    """The best linear result, where products were chosen."""
+    return "" if ours.linear is None else f", linear {_mean_std(ours.linear, decimals)}"
 
 
 def _markdown_cell(entry: Entry) -> str:
@@ -110,6 +117,7 @@ def _markdown_cell(entry: Entry) -> str:
     if entry.ours is not None:
         number = _mean_std(entry.ours, entry.decimals)
         ours = f"{f'**{number}**' if entry.best else number} {_runs(entry.ours)}"
+        ours += _beside(entry.ours, entry.decimals)
     return ours if entry.paper is None else f"{ours} · {_paper(entry)} · {_difference(entry)}"
 
 
@@ -120,6 +128,7 @@ def _terminal_cell(entry: Entry) -> str:
     if entry.ours is not None:
         first = f"{_mean_std(entry.ours, entry.decimals)} {_runs(entry.ours)}"
         first = f"[bold]{first}[/bold]" if entry.best else first
+        first += _beside(entry.ours, entry.decimals).replace(", ", "\n")
     if entry.paper is None:
         return first
     second = f"[dim]{_paper(entry)}[/dim]"
@@ -149,4 +158,8 @@ def _record(table: Comparison, entry: Entry) -> dict[str, Any]:
         "values": json.dumps(dict(ours.values)) if ours is not None and ours.values else "",
         "config": "" if ours is None else ours.key,
         "paper_note": "" if paper is None else paper.note,
+        "edges": "" if ours is None else " ".join(ours.edges),
+        "earlier": None if ours is None else ours.earlier,
+        "linear_mean": None if ours is None or ours.linear is None else ours.linear.mean,
+        "linear_std": None if ours is None or ours.linear is None else ours.linear.std,
     }

@@ -172,19 +172,24 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         *of_row,
     ]
     model, training, search = dict(family.model), dict(family.training), dict(family.search)
+    halving = dict(family.halving)
     for layer in layers:
         model |= layer.get("model", {})
         training |= layer.get("training", {})
         search |= layer.get("search", {})
+        halving |= layer.get("halving", {})
+    search = {key: tried for key, tried in search.items() if key.removeprefix("model.") not in row.model}
+    if halving:
+        search |= row.search
+        halving |= {"apart": "model.embed"} if "model.embed" in search else {}
     encodings = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
     model["encodings"] = [{**e, **family.rfp} if e["name"] == "rfp" else e for e in encodings]
     if "max_parameters" in model and "hidden_channels" not in model:
         model["hidden_channels"] = widest(model, DATASETS[column.dataset].task)
     target = column.data.get("target")
     name = row.id if target is None else f"{row.id}-{target}"
-    return RunConfig.from_dict(
-        {"name": name, "data": column.data, "model": model, "training": training, "search": search}
-    )
+    values = {"name": name, "data": column.data, "model": model, "training": training, "search": search}
+    return RunConfig.from_dict({**values, "halving": halving} if halving else values)
 
 
 def first_of_search(config: RunConfig) -> RunConfig:

@@ -2,9 +2,10 @@
 
 from rfp.train.config import RunConfig, TrainingConfig, read_config
 from rfp.train.results import Result, RunRecord, read_result, read_results
-from rfp.train.runs import Workspace, run
+from rfp.train.runs import OutOfTime, Workspace, run
 
 __all__ = [
+    "OutOfTime",
     "Result",
     "RunConfig",
     "RunRecord",

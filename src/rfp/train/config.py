@@ -147,7 +147,7 @@ class RunConfig:
         for key, values in self.search.items():
             if not isinstance(values, list | tuple) or not values:
                 raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
-            self.with_values({key: values[0]})  # raises if there is no such key
+            self._with_values({key: values[0]})  # raises if there is no such key
         if self.halving is not None:
             self._check_halving(self.halving)
 
@@ -201,14 +201,16 @@ class RunConfig:
 
     def with_values(self, values: Mapping[str, Any]) -> RunConfig:
         """The same config with some values replaced, by dotted key (``model.encodings.0.num_steps``)."""
-        plain = self.to_dict()
-        plain.pop("search", None)
-        plain.pop("halving", None)
-        for key, value in values.items():
-            _set(plain, key, value)
         search = {k: v for k, v in self.search.items() if k not in values}
         halving = self.halving if self.halving is not None and self.halving.needs <= set(search) else None
-        return replace(RunConfig.from_dict(plain), search=search, halving=halving)
+        return replace(self._with_values(values), search=search, halving=halving)
+
+    def _with_values(self, values: Mapping[str, Any]) -> RunConfig:
+        """The same without anything to search."""
+        plain = {name: value for name, value in self.to_dict().items() if name not in ("search", "halving")}
+        for key, value in values.items():
+            _set(plain, key, value)
+        return RunConfig.from_dict(plain)
 
     def model_config(self, loaded: LoadedTask, seed: int = 0) -> ModelConfig:
         """The model's config with what the data tells filled in; runs of different seeds draw different features."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rfp.cli.table_workers import workers
 from rfp.errors import ArgumentError, FileError
+from rfp.reproduce.workers import workers
 from rfp.train import RunConfig, Workspace, run
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 2}

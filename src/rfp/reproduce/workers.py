@@ -6,15 +6,15 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 
 from rfp.errors import ArgumentError, FileError, RFPError
 from rfp.reproduce.execute import Run
-from rfp.train import Result, RunConfig, Workspace, read_results, run
+from rfp.reproduce.mps import multi_process_service
+from rfp.train import OutOfTime, Result, RunConfig, Workspace, read_results, run
 
 
 @contextmanager
@@ -25,7 +25,8 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[Run]:
 
     Args:
         jobs: Number of processes, each of which imports everything once.
-        workspace: Where things are; a worker is silent. Results are handed over by their files.
+        workspace: Where things are; a worker is silent. Results are handed over by their files. On a GPU the processes
+            share it by the multi-process service, where there is one.
     """
     if workspace.results is None:
         raise ArgumentError("workers need a folder for result files")
@@ -35,16 +36,18 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[Run]:
         "results": workspace.results,
         "checkpoints": workspace.checkpoints,
         "device": workspace.device,
+        "deadline": workspace.deadline,
     }
     # Spawned: a fork cannot use CUDA, nor the threads of torch.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, initializer=_share_cores, initargs=(jobs,)) as pool:
+    service = multi_process_service(workspace.say) if workspace.torch_device().type == "cuda" else nullcontext(False)
+    with service, ProcessPoolExecutor(jobs, context, initializer=_share_cores, initargs=(jobs,)) as pool:
 
         def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
             failure = pool.submit(_train, config.to_dict(), list(seeds), list(splits), where).result()
             if failure is not None:
-                is_file, reason = failure
-                raise FileError(reason) if is_file else ArgumentError(reason)
+                kind, reason = failure
+                raise _ERRORS[kind](reason)
             assert workspace.results is not None
             return read_results(workspace.results)[config.key]
 
@@ -57,20 +60,26 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[Run]:
             raise
 
 
+# Not every error can travel between processes: its kind and its text do.
+_ERRORS: dict[str, type[Exception]] = {"time": OutOfTime, "file": FileError, "argument": ArgumentError}
+
+
 def _share_cores(jobs: int) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
 
 
 def _train(
-    config: dict[str, Any], seeds: list[int], splits: list[int], where: dict[str, Path | str | None]
-) -> tuple[bool, str] | None:
-    """Train in this process; returns whether a file was at fault and why, or ``None``: not every error can travel."""
+    config: dict[str, Any], seeds: list[int], splits: list[int], where: dict[str, Any]
+) -> tuple[str, str] | None:
+    """Train in this process; returns a key of :data:`_ERRORS` and a reason, or ``None``."""
     try:
-        run(RunConfig.from_dict(config), seeds=seeds, splits=splits, workspace=Workspace(**where))  # type: ignore[arg-type]
+        run(RunConfig.from_dict(config), seeds=seeds, splits=splits, workspace=Workspace(**where))
+    except OutOfTime as error:
+        return "time", str(error)
     except RFPError as error:
-        return isinstance(error, FileError), str(error)
+        return "file" if isinstance(error, FileError) else "argument", str(error)
     except (MemoryError, RuntimeError) as error:
         if "out of memory" not in str(error) and not isinstance(error, MemoryError):
             raise
-        return False, "out of memory; use fewer --jobs, or lower the sizes in rfp.reproduce.settings"
+        return "argument", "out of memory; use fewer --jobs, or lower the sizes in rfp.reproduce.settings"
     return None
