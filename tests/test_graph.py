@@ -191,3 +191,13 @@ def test_what_is_derived_is_kept_with_the_graph() -> None:
     assert len(calls) == 2
     graph.memo.put(edges, 9)
     assert graph.memo.of(edges, graph) == 9
+
+
+def test_keys_see_a_loop_at_node_0_and_stay_for_every_other_graph() -> None:
+    path = torch.tensor([[0, 1], [1, 0]])
+    looped = torch.cat([path, torch.tensor([[0], [0]])], dim=1)
+    with_loop, without = Graph(looped, 2), Graph(path, 2)
+    assert with_loop.keys != without.keys
+    assert batch_graphs([without, with_loop]).keys.tolist() == [int(without.keys), int(with_loop.keys)]
+    # What draws of earlier versions were made from.
+    assert int(without.keys) == -5009044715826883721

@@ -63,6 +63,8 @@ class CSR:
         """The same matrix as a ``torch.sparse_csr`` tensor."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            # torch 2.11 warns though the choice is made below: entries are trusted, as the class says.
+            warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
             shape = (self.num_rows, self.num_rows)
             return torch.sparse_csr_tensor(self.crow, self.col, self.value, size=shape, check_invariants=False)
 

@@ -81,7 +81,9 @@ def random_features(
         distribution: ``"normal"`` (standard), ``"rademacher"`` (±1), ``"uniform"`` on (-1, 1), or a callable that
             maps uniform values on (-1, 1) to the distribution wanted, element by element.
         seed: Any integer.
-        dtype: ``float32`` or ``float64``; both round the same draw.
+        dtype: ``float32`` or ``float64``: the same words, turned into numbers in that precision. Rademacher and uniform
+            values are equal in both. Normal ones differ by 1e-7 on average and by up to 6e-5, where the logarithm of
+            a number close to 1 is taken (largest of 19 million draws).
         rows: Only these nodes; the values equal the same rows of the whole.
         graph_keys: ``[num_graphs]`` integers that name the graphs instead of their content, for instance row numbers
             in a data set, or a constant to give a subgraph the draw of the graph it was cut from.
@@ -89,7 +91,8 @@ def random_features(
     Returns:
         ``[B, n, k]``, or ``[B, len(rows), k]``. A view: memory is node-first, as the propagation wants it.
 
-    Rademacher and uniform values are equal bit for bit on every device, normal ones to rounding. Costs O(n k B).
+    Rademacher and uniform values are equal bit for bit on every device, normal ones but for the rounding of a
+    logarithm, a root and a cosine in float32. Costs O(n k B).
 
     Example:
         >>> import torch

@@ -29,6 +29,7 @@ from rfp.memo import Memo
 from rfp.ragged import join, offsets
 
 # Edges hashed at a time: on a CPU the temporaries of a chunk stay in cache, on a GPU every chunk is a dozen launches.
+_LOOP_AT_ZERO = signed(0x2545F4914F6CDD1D)  # the word of the edge 0 -> 0, whose hash would be 0 and go unseen
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
 # Nodes for each edge beyond which work on the edges alone is the smaller part.
 _MOSTLY_ISOLATED = 64
@@ -99,6 +100,8 @@ class Graph:
                 f"edge_weight must have one value for each of the {self.num_edges} edges, "
                 f"got shape {list(self.edge_weight.shape)}"
             )
+        if self.edge_weight is not None and self.edge_weight.is_complex():
+            raise GraphError(f"edge_weight must be real, got {self.edge_weight.dtype}; take e.g. its absolute value")
         self._check_values()
 
     def _check_values(self) -> None:
@@ -174,12 +177,13 @@ class Graph:
         for start in range(0, self.num_edges, chunk):
             source, target = self.edge_index[:, start : start + chunk].long()
             if single:
-                keys += mix(source * signed(0xD1342543DE82EF95) + target * GOLDEN).sum()
+                words = mix(source * signed(0xD1342543DE82EF95) + target * GOLDEN)
+                keys += words.sum() + (words == 0).sum() * _LOOP_AT_ZERO
                 continue
             graph = self.batch[source]
             first = self.offsets[graph]
             words = mix((source - first) * signed(0xD1342543DE82EF95) + (target - first) * GOLDEN)
-            keys.index_add_(0, graph, words)
+            keys.index_add_(0, graph, torch.where(words == 0, _LOOP_AT_ZERO, words))
         return mix(keys)
 
     @cached_property
@@ -242,6 +246,8 @@ class Graph:
 
 def from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:
     """The graph of an adjacency matrix; ``weighted=None`` leaves the weights out where all entries are 1."""
+    if np.iscomplexobj(matrix):
+        raise GraphError(f"an adjacency matrix must be real, got {matrix.dtype}; take e.g. abs(matrix)")
     if matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
     coo = sp.coo_array(matrix)

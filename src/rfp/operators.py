@@ -312,6 +312,10 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
     """An operator from a square matrix: torch dense or sparse (any layout), or SciPy sparse."""
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ArgumentError(f"an operator must be a square matrix, got shape {tuple(matrix.shape)}")
+    if "complex" in str(matrix.dtype):
+        raise ArgumentError(
+            f"an operator must be a real matrix, got {matrix.dtype}; give its real part, or abs(matrix)"
+        )
     if isinstance(matrix, Tensor):
         if matrix.layout == torch.strided:
             return DenseOperator(matrix)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends import choose, reference, sparse
-from rfp.backends.problem import Problem, Step
+from rfp.backends.problem import Problem, Step, check_finite
 from rfp.backends.start import begin
 from rfp.errors import NumericalError
 from rfp.graph import Graph
@@ -199,7 +199,9 @@ def steps(problem: Problem, operator: Operator, settings: Settings) -> Iterator[
     """:func:`states` of a problem, each with its events; of the settings it reads the start, the backend and strict."""
     name, reason = choose(problem, settings.backend)
     problem, begun = _begun(problem, settings.start, name)
-    for a, events in _loop(name)(problem, operator):
+    kept_dtype = settings.storage_dtype or problem.features.dtype
+    for p, (a, events) in enumerate(_loop(name)(problem, operator)):
+        check_finite(a.detach().to(kept_dtype)[:, :, None], first_step=p)
         if begun:
             events, begun = count_events([events, begun]), {}
         if settings.strict:
@@ -258,6 +260,7 @@ def propagate(
                 found.append(_kept(next(taken_one_by_one), storage[:, :, o, p], keep, problem.ptr))
                 if progress is not None and p:
                     progress(1)
+    check_finite(storage)
     report = Report(name, reason, found)
     if settings.strict:
         report.check_strict()

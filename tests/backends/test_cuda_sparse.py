@@ -30,10 +30,10 @@ def test_equals_the_reference(results: Any, name: str) -> None:
 
 
 def test_wide_states_that_are_split_for_the_tensor_cores_are_orthonormal(results: Any) -> None:
-    # From the second step on the Gram matrix is summed from bfloat16 parts and q multiplied in split float32.
+    # At the second step the Gram matrix is summed from bfloat16 parts and q multiplied in split float32.
     got, tally = results["nearly orthogonal"]
-    assert tally["cholesky"] == 3
-    for step in (1, 2, 3):
+    assert tally["cholesky"] == 2
+    for step in (1, 2):
         q = got[:, 0, 0, step].double()
         torch.testing.assert_close(q.T @ q, torch.eye(34, dtype=torch.float64), atol=1e-6, rtol=0)
 
@@ -46,7 +46,7 @@ def test_an_ill_conditioned_step_takes_the_careful_path(results: Any) -> None:
 
 def test_states_that_overflow_are_an_error(results: Any) -> None:
     message, _ = results["overflow"]
-    assert "not finite in torch.float32" in message
+    assert "the state of step 3 is not finite: torch.float32" in message
 
 
 def test_the_states_one_at_a_time_are_those_of_the_whole(results: Any) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends.orthonormal import Orthonormalizer
-from rfp.backends.problem import Problem, Step
+from rfp.backends.problem import Problem, Step, check_finite, not_finite
 from rfp.backends.row_plan import row_plan
 from rfp.backends.triton_large import (
     REPORTED_WORDS,
@@ -75,7 +75,11 @@ def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events
     out[:, :, 0] = problem.features.transpose(0, 1)
     for p in range(1, problem.num_steps + 1):
         stages.step(out[:, :, p - 1], product, out[:, :, p], stages.normalizes(p))
-    return stages.trusted()
+    try:
+        return stages.trusted()
+    except NumericalError:
+        check_finite(out)  # names the step
+        raise
 
 
 def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
@@ -147,10 +151,7 @@ class Stages:
         status = self.status.tolist()
         self.status[:, :REPORTED_WORDS].zero_()
         if any(words[2] for words in status):
-            raise NumericalError(
-                "states are not finite in torch.float32; normalise more often (a smaller normalize_every) or use an "
-                "operator of norm at most 1"
-            )
+            raise not_finite(torch.float32)
         factorized, self.factorized = self.factorized, 0
         if any(words[0] for words in status):
             return None

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from rfp.available import triton_available
-from rfp.backends.problem import overflow
+from rfp.backends.problem import not_finite
 from rfp.backends.segments import Segments
 from rfp.normalization import Events, dependence_tolerance
 from rfp.rounding import Rounding, amplification
@@ -168,7 +168,7 @@ class Orthonormalizer:
         counts = torch.stack([x.sum() for x in (needs_rank, by_vectors, twice, ~scale.isfinite())]).tolist()
         num_needs_rank, num_by_vectors, num_twice, num_infinite = counts
         if num_infinite:
-            raise overflow(a.dtype)
+            raise not_finite(a.dtype)
         events = Counter(cholesky=scale.numel() - num_needs_rank - num_by_vectors - num_twice)
         dropped = torch.zeros_like(scale, dtype=torch.long)
         if num_needs_rank and a.dtype == torch.float64:

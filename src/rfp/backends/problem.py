@@ -96,11 +96,27 @@ class Problem:
         return torch.set_grad_enabled(torch.is_grad_enabled() and operator.differentiable)
 
 
-def overflow(dtype: torch.dtype) -> NumericalError:
-    """The error for states that left the range of their type between two normalisations."""
+def check_finite(states: Tensor, first_step: int = 0) -> None:
+    """Refuse states that are not finite, in whatever backend they arose: ``[..., P + 1, k]``, from that step on.
+
+    One pass without a copy. Left out while a CUDA graph is captured, where nothing may wait for the device.
+    """
+    if not states.numel() or (states.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return
+    low, high = torch.aminmax(states.detach())  # NaN where there is one
+    if bool(torch.isfinite(low) & torch.isfinite(high)):
+        return
+    bad = ~torch.isfinite(states.detach()).all(-1)
+    step = first_step + int(bad.flatten(0, -2).any(0).nonzero()[0])
+    raise not_finite(states.dtype, f"the state of step {step} is")
+
+
+def not_finite(dtype: torch.dtype, what: str = "the states are") -> NumericalError:
+    """The error for states that left the range of their type."""
     return NumericalError(
-        f"the states overflow {dtype}; normalise more often (a smaller normalize_every), use float64, "
-        "or an operator of norm at most 1"
+        f"{what} not finite: {dtype} holds numbers up to {torch.finfo(dtype).max:.3g}; normalise more often "
+        '(normalization="qr" or "l2", a smaller normalize_every), take fewer steps or an operator of norm at most 1 '
+        "such as normalized_adjacency, or a wider type (dtype, storage_dtype)"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
 
-from rfp.backends.problem import Problem, Step, fold, unfold
+from rfp.backends.problem import Problem, Step, check_finite, fold, unfold
 from rfp.normalization import Normalization, as_normalization, column_lengths
 from rfp.operators import Operator, factors
 
@@ -34,6 +34,7 @@ def steps(
                     rounding = rounding.after(column_lengths(a.detach(), problem.ptr))
                 a = unfold(product(fold(a)), a)
             if p % problem.normalize_every == 0:
+                check_finite(a.detach()[:, :, None], first_step=p)  # named here: a normalisation knows no steps
                 a, events = normalize(a, problem.ptr, rounding)
                 if rounding is not None:
                     rounding = rounding.renewed(None if unit_columns else column_lengths(a.detach(), problem.ptr))

@@ -238,7 +238,7 @@ def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
     square = channel[:, None] * K + channel[None, :]
     g = tl.load(gram + square)
     squares = tl.sum(tl.where(channel[:, None] == channel[None, :], g, 0.0), axis=0)
-    scale = tl.max(upper_word(squares), axis=0)
+    scale = tl.max(upper_word(squares) & 0x7FFFFFFF, axis=0)  # NaN may have either sign, and is to be the largest
     if L2:
         length = tl.where(squares > 0, 1.0 / tl.sqrt(tl.where(squares > 0, squares, 1.0)), 0.0)
         tl.store(weight + square, tl.where(channel[:, None] == channel[None, :], length[None, :], 0.0))

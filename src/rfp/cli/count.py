@@ -256,7 +256,7 @@ def exact(query: Query, graph: Graph, loaded: LoadedGraph) -> int:
     """The exact count; the counts of the nodes are written too if asked for."""
     if query.length is not None:
         limit = float("inf") if query.force else MAX_EXACT_WORK
-        return round(exact_trace(require_simple(graph, loops=True), power=query.length, max_work=limit))
+        return int(exact_trace(require_simple(graph, loops=True), power=query.length, max_work=limit))
     limit = float("inf") if query.force else MAX_WORK
     if query.per_node is not None:
         counts = node_counts(graph, query.pattern, max_work=limit)

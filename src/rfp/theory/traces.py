@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rfp.backends.problem import fold, unfold
+from rfp.backends.problem import check_finite, fold, unfold
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, NumericalError
 from rfp.features import Distribution, random_features
 from rfp.graph import Graph
 from rfp.operators import Operator, as_operator
 from rfp.propagate import states
+from rfp.theory.integers import as_integers, count_primes, integer_trace
 from rfp.theory.sampling import CHANNELS, ROUND, Affine, Moments, SampleEstimate, Sampling
 
 # Trajectories the deflation basis is drawn from: far from the samples', which count from 0, and so independent of them.
@@ -135,6 +136,18 @@ def estimate_trace(
     S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: Progress | None = None
 ) -> SampleEstimate:
     """:func:`trace` of a checked operator, mapped to the target; the stopping rule looks at the target."""
+    try:
+        return _sample(S, graph, power, sampling, target, progress)
+    except NumericalError:
+        raise NumericalError(
+            f"S^{power} has entries beyond 1e308, which float64 does not hold: take a smaller power, an operator of "
+            "norm at most 1, or the exact count of integers (exact_trace; rfp count --exact)"
+        ) from None
+
+
+def _sample(
+    S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: Progress | None
+) -> SampleEstimate:
     # S^0 = I has nothing to deflate, and a basis found with S misses the null space of S.
     deflated = sampling.deflation > 0 and power > 0 and graph.num_nodes > 0
     deflation = _deflate(S, graph, power, sampling) if deflated else None
@@ -175,7 +188,9 @@ def _terms(S: Operator, r: Tensor, power: int, deflation: _Deflation | None, per
         right = deflation.project(right)
         # The sum over the nodes needs one projection, <a, Pi b> = <Pi a, Pi b>; single terms need both.
         left = deflation.project(left) if per_node else left
-    return fold(left * right)
+    product = fold(left * right)
+    check_finite(product[:, None])
+    return product
 
 
 @dataclass(frozen=True)
@@ -229,12 +244,14 @@ def exact_trace(
     operator: Any = "adjacency",
     block_size: int = ROUND,
     max_work: float = MAX_EXACT_WORK,
-) -> float:
+) -> int | float:
     r""":math:`\mathrm{trace}(S^P)` of a symmetric operator without sampling: the features are the n unit vectors.
 
     .. math:: \mathrm{trace}(S^P) = \sum_i \langle S^{\lfloor P/2 \rfloor} e_i, S^{\lceil P/2 \rceil} e_i \rangle
 
-    Exact in float64 while the numbers stay below 2^53. Costs n (2m + n) ⌈P/2⌉ multiplications: for small graphs.
+    A matrix of integers gives an integer, exact however large: in float64 while all numbers stay below 2^53, else
+    modulo as many primes as its size needs (:mod:`rfp.theory.integers`). Any other matrix gives what float64 does.
+    Costs n (2m + n) ⌈P/2⌉ multiplications for each prime: for small graphs.
 
     Args:
         graph: Anything :func:`rfp.as_graph` reads.
@@ -246,22 +263,28 @@ def exact_trace(
     Example:
         >>> import networkx as nx
         >>> exact_trace(nx.cycle_graph(4), power=4)  # eigenvalues 2, 0, 0, -2
-        32.0
+        32
+        >>> exact_trace(nx.complete_graph(3), power=60) == 2**60 + 2  # eigenvalues 2, -1, -1
+        True
     """
     read = as_graph(graph)
     S = as_operator(operator, read, torch.float64)
     check_power(power)
     check_symmetric(S, operator)
-    work = read.num_nodes * (read.num_edges + read.num_nodes) * ((power + 1) // 2)
+    integers = as_integers(S)
+    num_primes = 0 if integers is None else count_primes(integers, power)
+    work = read.num_nodes * (read.num_edges + read.num_nodes) * ((power + 1) // 2) * max(1, num_primes)
     if work > max_work:
         raise ArgumentError(
             f"an exact trace takes {work:.3g} multiplications (some {EXACT_RATE:.0e} a second), above the limit of "
             f"{max_work:.3g}; estimate it (rfp.theory.trace; rfp count without --exact), or raise max_work (--force)"
         )
+    if integers is not None and num_primes:
+        return integer_trace(integers, power)
     total = 0.0
     for start in range(0, read.num_nodes, block_size):
         width = min(block_size, read.num_nodes - start)
         unit = torch.zeros(read.num_nodes, width, dtype=torch.float64, device=read.device)
         unit[start : start + width] = torch.eye(width, dtype=torch.float64, device=read.device)
         total += float(_terms(S, unit[None], power, None, per_node=False).sum())
-    return total
+    return total if integers is None else int(total)
