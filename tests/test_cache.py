@@ -7,7 +7,10 @@ import pytest
 import torch
 
 import rfp
+from rfp.cache import EncodingCache
 from rfp.errors import ArgumentError
+from rfp.graph import Graph
+from rfp.settings import Settings
 
 KARATE = nx.karate_club_graph()
 
@@ -66,3 +69,23 @@ def test_callables_cannot_be_cached(tmp_path: Path) -> None:
         rfp.encode(KARATE, cache=tmp_path, distribution=lambda u: u)
     with pytest.raises(ArgumentError, match="got function"):
         rfp.encode(KARATE, cache=tmp_path, operators=[lambda a: a])
+
+
+def test_the_key_sees_where_graphs_end_how_many_nodes_there_are_and_every_entry_of_a_dense_operator(
+    tmp_path: Path,
+) -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    store, settings = EncodingCache(tmp_path), Settings(num_channels=2)
+
+    def key(graph: Graph, settings: Settings = settings) -> str:
+        return store.key(settings, graph, None, None)
+
+    one = Graph(edges, 4)
+    assert key(one) != key(Graph(edges, 5))
+    assert key(Graph(edges, 4, ptr=torch.tensor([0, 2, 4]))) != key(Graph(edges, 4, ptr=torch.tensor([0, 3, 4])))
+    # So large that its text leaves entries out: those count too.
+    large = torch.zeros(60, 60)
+    other = large.clone()
+    other[30, 30] = 1.0
+    assert str(large) == str(other)
+    assert key(one, Settings(operators=(large,))) != key(one, Settings(operators=(other,)))

@@ -117,3 +117,11 @@ def test_empty_graph_has_an_empty_encoding() -> None:
 def test_bad_arguments_say_what_and_what_to_do(arguments: dict, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         rfp.encode(nx.path_graph(5), **arguments)
+
+
+def test_graph_keys_name_the_draw() -> None:
+    path, ring = as_graph(nx.path_graph(6)), as_graph(nx.cycle_graph(6))
+    key = torch.tensor([7])
+    named = [rfp.encode(g, num_channels=2, num_steps=0, graph_keys=key).storage for g in (path, ring)]
+    assert torch.equal(*named)
+    assert not torch.equal(named[0], rfp.encode(path, num_channels=2, num_steps=0).storage)

@@ -201,3 +201,9 @@ def test_keys_see_a_loop_at_node_0_and_stay_for_every_other_graph() -> None:
     assert batch_graphs([without, with_loop]).keys.tolist() == [int(without.keys), int(with_loop.keys)]
     # What draws of earlier versions were made from.
     assert int(without.keys) == -5009044715826883721
+
+
+def test_undirected_weighs_both_directions() -> None:
+    both = torch.tensor([[0, 1], [1, 0]])
+    assert Graph(both, 2, torch.tensor([2.0, 2.0])).is_undirected()
+    assert not Graph(both, 2, torch.tensor([2.0, 3.0])).is_undirected()

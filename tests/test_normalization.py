@@ -91,3 +91,20 @@ def test_none_and_callables() -> None:
     torch.testing.assert_close(halved(a, ONE, None)[0], a / 2)
     with pytest.raises(ArgumentError, match="'l2', 'qr', 'inverse_gram', 'none', got 'QR'"):
         as_normalization("QR")
+
+
+def test_inverse_gram_cuts_off_what_rounding_leaves_of_a_dependent_column() -> None:
+    a = draw(1, 6, 3)
+    a[..., 2] = a[..., 0] + 1e-7 * a[..., 2]  # 1e-14 of the Gram matrix, below the cut-off of 1e-12
+    dependent = a.clone()
+    dependent[..., 2] = a[..., 0]
+    out = inverse_gram(a, ONE)[0]
+    np.testing.assert_allclose(out[0], dependent[0].numpy() @ np.linalg.pinv(
+        dependent[0].numpy().T @ dependent[0].numpy(), rcond=1e-12, hermitian=True), atol=1e-5)  # fmt: skip
+
+
+def test_with_fewer_nodes_than_channels_the_first_columns_are_kept() -> None:
+    a = draw(1, 3, 5)
+    a[..., 1] = 2 * a[..., 0]  # so columns 0, 2 and 3 span all; 1 and 4 are dropped
+    kept = qr(a, torch.tensor([0, 3]))[0].abs().sum(1)[0] > 0
+    assert kept.tolist() == [True, False, True, True, False]

@@ -8,7 +8,7 @@ import torch
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.operators import DenseOperator, from_matrix, from_name
-from rfp.propagate import propagate, states
+from rfp.propagate import Report, propagate, states
 
 KARATE = as_graph(nx.Graph(nx.karate_club_graph().edges))
 
@@ -131,3 +131,10 @@ def test_progress_counts_every_step() -> None:
         calls.clear()
         propagate([hat, hat], r, num_steps=4, progress=calls.append, backend=backend)
         assert sum(calls) == 8
+
+
+@pytest.mark.parametrize("fallback", ["cholesky_dropping", "gram_schmidt"])
+def test_strict_refuses_a_fallback_without_dependent_columns(fallback: str) -> None:
+    with pytest.raises(NumericalError, match=f"{fallback} was needed"):
+        Report("sparse", "requested", [{fallback: 1}]).check_strict()
+    Report("sparse", "requested", [{"cholesky": 3, "cholesky_twice": 1}]).check_strict()
