@@ -15,6 +15,7 @@ from rfp.data.collection import GraphCollection
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import Task
 from rfp.errors import ArgumentError, FileError, MissingExtraError, NumericalError
+from rfp.nn import RFPModel
 from rfp.train import checkpoints, lightning_run
 from rfp.train.config import RunConfig
 from rfp.train.lightning_run import fit
@@ -72,15 +73,16 @@ sys.path.insert(0, {folder!r})
 from pathlib import Path
 from rfp.train import checkpoints
 from test_lightning_run import config, rings_and_paths, run
-from rfp.train.module import TrainingModule
+from rfp.train.loop import _Loss
 torch.set_num_threads(1)
 checkpoints.SAVE_EVERY_SECONDS = 0.0
-usual = TrainingModule.training_step
-def step(self, batch, batch_idx):
-    if self.course.epochs == 3 and batch_idx == 1:
+usual, calls = _Loss.forward, []
+def step(self, held):
+    calls.append(1)
+    if len(calls) == 3 * 3 + 2:  # the second step of the fourth epoch
         os.kill(os.getpid(), signal.SIGKILL)
-    return usual(self, batch, batch_idx)
-TrainingModule.training_step = step
+    return usual(self, held)
+_Loss.forward = step
 run(config(epochs=6, schedule="plateau", schedule_patience=1, warmup_epochs=1), folder=Path(sys.argv[1]))
 """
 
@@ -106,8 +108,10 @@ def test_a_killed_run_continues_to_the_same_result(tmp_path: Path) -> None:
             if isinstance(value, torch.Tensor)
             else (value == second["state_dict"][name])
         ), name
-    for state, other in zip(first["optimizer_states"], second["optimizer_states"], strict=True):
-        assert torch.equal(state["state"][0]["exp_avg"], other["state"][0]["exp_avg"])
+    for state, other in zip(*(content["optimizer"]["state"].values() for content in (first, second)), strict=True):
+        assert torch.equal(state["exp_avg"], other["exp_avg"])
+        assert torch.equal(state["exp_avg_sq"], other["exp_avg_sq"])
+        assert state["step"] == other["step"]
     lines = [
         [line.rsplit(",", 1)[0] for line in (tmp_path / name / "metrics.csv").read_text().splitlines()]
         for name in ("whole", "cut")
@@ -220,7 +224,7 @@ def test_recorded_steps_are_the_same_training(
     operators: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from rfp.train import static_step
-    from rfp.train.module import TrainingModule
+    from rfp.train.loop import TrainingLoop
 
     # S of rings with equal features is of rank one: QR of what it leaves would be rounding.
     encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2, "operators": operators, "normalization": "l2"}
@@ -228,7 +232,7 @@ def test_recorded_steps_are_the_same_training(
     plain = run(settings)
     padded = []
     usual = static_step.StaticStep.run
-    monkeypatch.setattr(TrainingModule, "record_on", ("cpu",))
+    monkeypatch.setattr(TrainingLoop, "record_on", ("cpu",))
     monkeypatch.setattr(static_step, "triton_available", lambda: True)  # as where steps are recorded
     monkeypatch.setattr(
         static_step.StaticStep, "run", lambda self, batch: (padded.append(batch.graph.padded), usual(self, batch))
@@ -238,6 +242,20 @@ def test_recorded_steps_are_the_same_training(
     # Adam turns rounding into steps where a gradient is nothing else: biases before a normalisation.
     assert static.metrics["train_loss"] == pytest.approx(plain.metrics["train_loss"], rel=1e-2)
     assert static.metrics["val_loss"] == pytest.approx(plain.metrics["val_loss"], rel=1e-2)
+
+
+def test_learned_operators_have_their_own_learning_rate(tmp_path: Path) -> None:
+    """With a factor of 0 they stay as they were drawn; the rest of the model learns."""
+    encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2, "operators": ["learned"], "normalization": "l2"}
+    settings = config({"encodings": [encoding]}, epochs=2, operator_lr=0.0)
+    run(settings, folder=tmp_path)
+    after = checkpoints.read_checkpoint(tmp_path / "last.ckpt")["state_dict"]
+    torch.manual_seed(3)
+    before = RFPModel(settings.model_config(rings_and_paths(), 3)).state_dict()
+    still = [name for name in before if name.startswith("drawn.") and isinstance(before[name], torch.Tensor)]
+    assert still
+    assert all(torch.equal(before[name], after[name]) for name in still)
+    assert not torch.equal(before["embed.weight"], after["embed.weight"])
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
@@ -265,17 +283,16 @@ def test_checkpoint_of_another_run(tmp_path: Path) -> None:
 
 
 def test_not_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from rfp.train.module import TrainingModule
+    from rfp.train.loop import TrainingLoop
 
-    usual = TrainingModule.training_step
+    usual = TrainingLoop._end_epoch
 
-    def broken(self: TrainingModule, batch: object, batch_idx: int) -> torch.Tensor:
-        loss = usual(self, batch, batch_idx)
+    def broken(self: TrainingLoop, *arguments: object) -> None:
         if self.course.epochs == 2:
             self._total += torch.nan
-        return loss
+        usual(self, *arguments)
 
-    monkeypatch.setattr(TrainingModule, "training_step", broken)
+    monkeypatch.setattr(TrainingLoop, "_end_epoch", broken)
     with pytest.raises(NumericalError, match=r"epoch 2: the training loss is nan; .*last good checkpoint is") as error:
         run(config(), folder=tmp_path)
     assert str(tmp_path) in str(error.value)

@@ -363,6 +363,19 @@ def test_eval_draws_average_predictions(club: LoadedTask) -> None:
     assert on_test_part(program, club)[0] == pytest.approx(expected)
 
 
+def test_draws_are_averaged_as_probabilities(club: LoadedTask) -> None:
+    """One draw that is very sure outweighs two others in the mean of logits, (8 - 2 - 2) / 3 > 0, but not in that of
+    probabilities, (0.9997 + 0.119 + 0.119) / 3 < 1/2."""
+    program = made(config(training={"eval_draws": 3}), club, REPLICAS[:1], seed=0)
+    sure = iter([8.0, -2.0, -2.0])
+
+    def answers(data: Any, **given: Any) -> torch.Tensor:
+        return torch.tensor([next(sure), 0.0, -99.0, -99.0]).expand(1, club.num_rows, 4)
+
+    program.model.forward = answers  # type: ignore[method-assign]
+    assert program.predictions().tolist() == [[1] * club.num_rows]
+
+
 def test_divergence_of_all_is_an_error_and_of_one_is_not(club: LoadedTask) -> None:
     plain = config(encodings=[], dropout=0.0, training={"epochs": 30})
     wild, tame = Replica(0, 1e38, 0.0), Replica(0, 0.01, 0.0)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint
-from lightning.pytorch.plugins.io import CheckpointIO
 
 from rfp.errors import FileError
 from rfp.io.atomic import atomic_files
 from rfp.train.config import RunConfig
 
 LAST, BEST = "last.ckpt", "best.ckpt"
-FORMAT = "rfp-checkpoint-1"
+FORMAT = "rfp-checkpoint-2"
 # A run killed between two savings repeats the epochs since the last one, with the same result.
 SAVE_EVERY_SECONDS = 15.0
-# Where our part lies inside Lightning's checkpoint.
+# Key of what a checkpoint is of; beside it the weights and the state of the optimiser.
 OWN = "rfp"
 
 
@@ -81,44 +76,6 @@ def check_identity(path: Path, content: Mapping[str, Any], config: RunConfig, se
             f"{path}: the checkpoint is of another run: {'; '.join(different[:3])}"
             f"{f' and {len(different) - 3} more' if len(different) > 3 else ''}. Choose another folder, or remove it"
         )
-
-
-class AtomicCheckpointIO(CheckpointIO):  # type: ignore[misc]  # read without its types
-    """How Lightning reads and writes checkpoints here."""
-
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        write_checkpoint(checkpoint, Path(path))
-
-    def load_checkpoint(self, path: Any, map_location: Any | None = None, **_: Any) -> dict[str, Any]:
-        content: dict[str, Any] = _plain_content(Path(path))  # ours, or what Lightning hands between processes
-        return content
-
-    def remove_checkpoint(self, path: Any) -> None:
-        Path(path).unlink(missing_ok=True)
-
-
-class SaveCheckpoints(Checkpoint):  # type: ignore[misc]
-    """Keeps two files in a folder: ``last.ckpt`` to continue from and ``best.ckpt`` with the best weights.
-
-    ``last.ckpt`` holds the best weights too, so it alone is enough to continue.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-        self.saved_at = -math.inf  # the first epoch is saved at once
-        self.best_written = -1
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        module: Any = pl_module
-        due = module.course.finished or time.monotonic() - self.saved_at >= SAVE_EVERY_SECONDS
-        if not trainer.strategy.broadcast(due):
-            return
-        if trainer.is_global_zero and module.course.best_epoch != self.best_written:
-            write_checkpoint(module.best_checkpoint(), self.folder / BEST)
-            self.best_written = module.course.best_epoch
-        trainer.save_checkpoint(self.folder / LAST)
-        self.saved_at = time.monotonic()
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:

@@ -47,7 +47,7 @@ class TrainingConfig:
         choose_by: The best epoch of a run is the one with the best validation ``"score"`` (the loss decides between
             equals), or the lowest validation ``"loss"``, which a small validation part tells more finely.
         gradient_clip: Largest norm of a gradient; 0 for no limit.
-        operator_lr: What the learning rate is multiplied by for the parameters of learned operators (replicas only).
+        operator_lr: What the learning rate is multiplied by for the parameters of learned operators.
         eval_draws: Predictions of the final evaluation are averaged over this many draws of the random features (those
             made for choosing the epoch are of one draw).
         precision: ``"32-true"``, or mixed as ``"bf16-mixed"`` or ``"16-mixed"`` (Lightning's names).

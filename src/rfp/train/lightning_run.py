@@ -1,18 +1,15 @@
-"""Graph tasks, and node tasks on many graphs or a large one: one run by Lightning, from the config to its record."""
+"""Graph tasks, and node tasks on many graphs or a large one: one run, from the config to its record."""
 
 from __future__ import annotations
 
-import signal
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -20,6 +17,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, MissingExtraError
 from rfp.nn import RFPModel
 from rfp.train.batches import Batches
+from rfp.train.checkpoints import LAST, check_identity, read_checkpoint
 from rfp.train.config import RunConfig
 from rfp.train.encodings import fixed_encodings
 from rfp.train.evaluation import predict, score
@@ -27,7 +25,7 @@ from rfp.train.quiet import quiet
 from rfp.train.results import RunRecord
 
 if TYPE_CHECKING:
-    from rfp.train.module import TrainingModule
+    from rfp.train.loop import TrainingLoop
 
 
 def fit(
@@ -99,9 +97,9 @@ def _fit(
     report: Callable[[int, float], None] | None,
 ) -> RunRecord:
     with quiet():
-        from rfp.train.checkpoints import LAST, check_identity, read_checkpoint
-        from rfp.train.module import TrainingModule
-        from rfp.train.trainer import make_trainer
+        from lightning.fabric import Fabric
+
+        from rfp.train.loop import TrainingLoop
 
     for part in ("train", "val", "test"):
         if not len(loaded.rows(part, split)):
@@ -114,30 +112,29 @@ def _fit(
         loaded = loaded if num_devices > 1 else loaded.to(device)
         stored = fixed_encodings(model, loaded.graphs.graph, loaded.graphs.x)
         loaded = replace(loaded, graphs=loaded.graphs.with_nodes(**stored))
-        module = TrainingModule(model, config, loaded, seed=seed, split=split, report=report)
-        last = None if folder is None else folder / LAST
-        resumed = False
-        if last is not None and last.exists():
-            if resume:
-                content = read_checkpoint(last)
-                check_identity(last, content, config, seed, split)
-                module.restore(content)
-                resumed = True
-                say(f"continuing from epoch {module.course.epochs} of {last}")
-            else:
-                for file in folder.glob("*.ckpt"):  # type: ignore[union-attr]
-                    file.unlink()
+        loop = TrainingLoop(
+            model, config, loaded, seed=seed, split=split, folder=folder, progress=progress, report=report
+        )
+        resumed = folder is not None and _resume(loop, folder, resume, say)
         if cuda:
             torch.cuda.reset_peak_memory_stats(device)
-        if not module.course.finished:
-            trainer = make_trainer(module, device=device, num_devices=num_devices, folder=folder, progress=progress)
-            with _interruptible():
-                trainer.fit(module, ckpt_path=str(last) if resumed else None)
-            if num_devices > 1:  # it happened in other processes
-                module.restore(read_checkpoint(last))  # type: ignore[arg-type]
-        course = module.course
+        if not loop.course.finished:
+            one = [device.index or 0] if cuda else 1
+            fabric = Fabric(
+                accelerator="gpu" if cuda else device.type,
+                devices=one if num_devices == 1 else num_devices,
+                # Started from this process: a script is not run again, and it works from a notebook.
+                strategy="auto" if num_devices == 1 else "ddp_spawn",
+                precision=config.training.precision,  # checked by the config
+            )
+            if num_devices == 1:
+                loop.run(fabric)
+            else:
+                fabric.launch(loop.run)
+                loop.restore(read_checkpoint(folder / LAST))  # type: ignore[operator]  # it happened elsewhere
+        course = loop.course
         say(f"{course.reason}; best epoch {course.best_epoch} with {loaded.task.metric} {course.best_score:.5g} (val)")
-        metrics = _final_scores(module, device, ("val", "test") if test else ("val",))
+        metrics = _final_scores(loop, device, ("val", "test") if test else ("val",))
     row = course.history[course.best_epoch]
     metrics |= {"train_loss": row["train_loss"], "val_loss": row["val_loss"]}
     metrics["seconds_per_epoch"] = statistics.median(row["seconds"] for row in course.history)
@@ -147,33 +144,33 @@ def _fit(
     return RunRecord(seed, split, metrics, course.best_epoch, course.epochs, seconds, model.num_parameters)
 
 
-def _final_scores(module: TrainingModule, device: torch.device, parts: Sequence[str]) -> dict[str, float]:
-    """The best weights on the validation and, for the first and only time, on the test part."""
-    from rfp.train.module import EVALUATION_BATCH
+def _resume(loop: TrainingLoop, folder: Path, wanted: bool, say: Callable[[str], None]) -> bool:
+    """Go on from the checkpoint in a folder, if there is one and that is wanted; else start anew and replace it."""
+    last = folder / LAST
+    if not last.exists():
+        return False
+    if not wanted:
+        for file in folder.glob("*.ckpt"):
+            file.unlink()
+        return False
+    content = read_checkpoint(last)
+    check_identity(last, content, loop.config, loop.seed, loop.split)
+    loop.restore(content)
+    say(f"continuing from epoch {loop.course.epochs} of {last}")
+    return True
 
-    training, task = module.config.training, module.loaded.task
-    module.model.load_state_dict(module.best)  # type: ignore[arg-type]
-    model = module.model.to(device)
-    loaded = module.loaded.to(device)
+
+def _final_scores(loop: TrainingLoop, device: torch.device, parts: Sequence[str]) -> dict[str, float]:
+    """The best weights on the validation and, for the first and only time, on the test part."""
+    from rfp.train.loop import EVALUATION_BATCH
+
+    training, task = loop.config.training, loop.loaded.task
+    loop.model.load_state_dict(loop.best)  # type: ignore[arg-type]
+    model = loop.model.to(device)
+    loaded = loop.loaded.to(device)
     scores: dict[str, float] = {}
     for part in parts:
-        batches = Batches(loaded, part, module.split, batch_size=training.batch_size * EVALUATION_BATCH)
+        batches = Batches(loaded, part, loop.split, batch_size=training.batch_size * EVALUATION_BATCH)
         prediction, label = predict(model, batches, task.kind, training.eval_draws)
         scores[part] = score(task, prediction, label, f"the best weights on the {part} part")
     return scores
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt here too; Lightning would make it an exit and switch the signal off."""
-    main = threading.current_thread() is threading.main_thread()
-    handler: Any = signal.getsignal(signal.SIGINT) if main else None
-    try:
-        yield
-    except SystemExit as error:
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, handler)

@@ -180,7 +180,12 @@ def _score(objective: Objective, config: RunConfig, study: _Study, trial: Any) -
 
 
 class _Study:
-    """An Optuna study whose finished trials are known by their values."""
+    """An Optuna study whose finished trials are known by their values.
+
+    A grid is enqueued point by point. Optuna's ``GridSampler`` and ``BruteForceSampler`` go through it too, but in
+    random order; they take the point of a run that was killed for one that was tried, and end by stopping an
+    ``optimize`` loop, which a search that can be cut and continued between any two trials does not have.
+    """
 
     def __init__(self, config: RunConfig, higher: bool, settings: SearchSettings, storage: Path | None) -> None:
         try:

@@ -1,0 +1,286 @@
+"""The training of one model: a plain loop over epochs and steps, on one device or several, by Lightning Fabric."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor, nn
+
+from rfp.data.loaded import LoadedTask
+from rfp.errors import NumericalError
+from rfp.graph import Graph
+from rfp.nn import RFPModel
+from rfp.nn.encoder import RandomFeaturePropagation, training_seed
+from rfp.train import checkpoints
+from rfp.train.batches import Batch, Batches
+from rfp.train.checkpoints import BEST, LAST, OWN, identity, write_checkpoint
+from rfp.train.config import RunConfig
+from rfp.train.course import Course
+from rfp.train.epoch_log import EpochLog
+from rfp.train.evaluation import predict, score
+from rfp.train.losses import MeanLoss
+from rfp.train.quiet import silence
+from rfp.train.static_step import StaticStep, recordable
+
+# Without gradients to keep, a batch may be larger: fewer calls for the same work.
+EVALUATION_BATCH = 8
+
+
+class TrainingLoop:
+    """A model with its data and its config.
+
+    All randomness is a function of the seed and the epoch (order, dropout) or of counters in the state (draws of the
+    encodings), so a run that is continued from the end of an epoch does what it would have done anyway. Nothing waits
+    for the device between the first and the last step of an epoch but the draws of many steps at once.
+
+    Args:
+        model: On any device.
+        config: Of the run.
+        loaded: The data, with unchanging encodings stored as node attributes.
+        seed: Of order, dropout and draws.
+        split: Number of the split.
+        folder: Of checkpoints and logs; ``None`` for neither.
+        progress: Whether to draw a progress bar.
+        report: Told the epoch and its validation score; what it raises ends the run.
+    """
+
+    # Where steps are recorded and replayed, if the model allows it.
+    record_on: tuple[str, ...] = ("cuda",)
+
+    def __init__(
+        self,
+        model: RFPModel,
+        config: RunConfig,
+        loaded: LoadedTask,
+        *,
+        seed: int,
+        split: int,
+        folder: Path | None = None,
+        progress: bool = False,
+        report: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self.model, self.config, self.loaded = model, config, loaded
+        self.seed, self.split, self.folder, self.progress, self.report = seed, split, folder, progress, report
+        self.course = Course(loaded.task.higher_is_better)
+        self.best: dict[str, Any] | None = None
+        self.loss = MeanLoss.of(loaded)
+        self.batches: dict[str, Batches] = {}
+        self._restored: dict[str, Any] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process, which is to be as quiet as this one."""
+        self.__dict__.update(state)
+        silence()
+
+    def run(self, fabric: Fabric) -> None:
+        """Train until the course is finished; every process of several calls this."""
+        device, training = fabric.device, self.config.training
+        self._load(fabric)
+        self._total = torch.zeros((), device=device)
+        update = self._recorded_update(fabric) or self._plain_update(fabric)
+        self._restored = {}
+        with EpochLog(self.folder, self.course, training.epochs, self.progress, fabric.is_global_zero) as log:
+            last_saved = -math.inf  # the first epoch is saved at once
+            best_written = -1
+            while not self.course.finished:
+                started = time.perf_counter()
+                self._begin_epoch(fabric)
+                for batch in self.batches["train"]:
+                    update(batch)
+                    log.step(len(self.batches["train"]))
+                self._end_epoch(fabric, started)
+                log.epoch()
+                due = self.course.finished or time.monotonic() - last_saved >= checkpoints.SAVE_EVERY_SECONDS
+                if self.folder is not None and fabric.broadcast(due):
+                    if fabric.is_global_zero:
+                        if self.course.best_epoch != best_written:
+                            write_checkpoint(self._best_checkpoint(), self.folder / BEST)
+                            best_written = self.course.best_epoch
+                        write_checkpoint(self._last_checkpoint(fabric), self.folder / LAST)
+                    last_saved = time.monotonic()
+                if self.report is not None:
+                    self.report(self.course.epochs - 1, self.course.history[-1]["val"])
+
+    def restore(self, checkpoint: dict[str, Any]) -> None:
+        """Go on from what ``last.ckpt`` holds."""
+        self.course = Course.from_state(checkpoint[OWN]["course"])
+        self.best = checkpoint[OWN]["best"]
+        self.model.load_state_dict(checkpoint["state_dict"])
+        self._restored = {key: checkpoint[key] for key in ("optimizer", "precision")}
+
+    def _load(self, fabric: Fabric) -> None:
+        """Bring model and data to the device of this process; its encodings are drawn there."""
+        self.loaded = self.loaded.to(fabric.device)
+        size = self.config.training.batch_size
+        # What learned operators add to a draw needs gradients: the model does that at each step itself.
+        beforehand = len(self.model.drawn) > 0
+        encoders = cast("Iterable[RandomFeaturePropagation]", self.model.drawn)
+        width = sum(encoder.drawn_channels * encoder.settings.num_trajectories for encoder in encoders)
+        self.batches = {
+            "train": Batches(
+                self.loaded,
+                "train",
+                self.split,
+                batch_size=size,
+                seed=self.seed,
+                share=(fabric.global_rank, fabric.world_size),
+                draw=self._draw if beforehand else None,
+                bytes_per_node=4 * width if beforehand else 0,
+                draw_signs=self._draw_signs if self.model.flips_signs else None,
+                sort=self._reads_sorted_edges and self.loaded.y.is_cuda,
+            ),
+            "val": Batches(self.loaded, "val", self.split, batch_size=size * EVALUATION_BATCH),
+        }
+
+    @property
+    def _reads_sorted_edges(self) -> bool:
+        learned = any(encoder.learned for encoder in self.model.drawn)  # which sum over neighbours too
+        return learned or self.model.config.backbone in ("gin", "gine")
+
+    @torch.no_grad()
+    def _draw(self, data: Any, graph: Graph) -> list[Tensor]:
+        return self.model.draw(data, graph=graph)
+
+    @torch.no_grad()
+    def _draw_signs(self, data: Any, graph: Graph) -> None:
+        self.model.draw_signs(data, graph)
+
+    def _make_optimizer(self, device: torch.device, capturable: bool) -> torch.optim.Optimizer:
+        training = self.config.training
+        kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
+        groups = [{"params": list(self.model.parameters()), "factor": 1.0}]
+        if training.operator_lr != 1.0:
+            own = set(self.model.drawn.parameters())
+            groups[0]["params"] = [p for p in self.model.parameters() if p not in own]
+            groups.append({"params": list(self.model.drawn.parameters()), "factor": training.operator_lr})
+        # The scaler of float16 wants to see the gradients before they are used.
+        fused = True if device.type == "cuda" and training.precision != "16-mixed" else None
+        how: dict[str, Any] = {"lr": training.lr, "fused": fused, "capturable": capturable}
+        optimizer = kind([g for g in groups if g["params"]], weight_decay=training.weight_decay, **how)
+        if self._restored:
+            optimizer.load_state_dict(self._restored["optimizer"])
+            for group in optimizer.param_groups:  # a run may go on on another device
+                group.update(how)
+        self.optimizer = optimizer
+        return optimizer
+
+    def _recorded_update(self, fabric: Fabric) -> Callable[[Batch], None] | None:
+        """Updates on padded batches that are recorded as a CUDA graph; ``None`` where a step cannot be recorded."""
+        training, device = self.config.training, fabric.device
+        allowed = device.type in self.record_on and recordable(
+            self.model, self.loaded, training.precision, fabric.world_size, training.batch_size
+        )
+        if not allowed:
+            return None
+        self.model.to(device)
+        optimizer = self._make_optimizer(device, device.type == "cuda")
+        for group in optimizer.param_groups:  # where a recorded step can read it
+            group["lr"] = torch.tensor(training.lr, device=device)
+        static = StaticStep(
+            self.model,
+            self.loss,
+            optimizer,
+            self._total,
+            self.batches["train"],
+            gradient_clip=training.gradient_clip,
+            half=training.precision == "bf16-mixed",
+        )
+        return lambda batch: static.run(batch) if static.fits(batch) else static.run_as_it_is(batch)
+
+    def _plain_update(self, fabric: Fabric) -> Callable[[Batch], None]:
+        """Updates one call at a time, in any precision and on any number of devices."""
+        clip, total = self.config.training.gradient_clip, self._total
+        if self._restored:
+            fabric.strategy.precision.load_state_dict(self._restored["precision"])
+        step, optimizer = fabric.setup(_Loss(self.model, self.loss), self._make_optimizer(fabric.device, False))
+
+        def update(batch: Batch) -> None:
+            loss = step(SimpleNamespace(batch=batch))
+            optimizer.zero_grad()
+            fabric.backward(loss)
+            if clip:
+                fabric.clip_gradients(step, optimizer, max_norm=clip, error_if_nonfinite=False)
+            optimizer.step()
+            total.add_(loss.detach())
+
+        return update
+
+    def _begin_epoch(self, fabric: Fabric) -> None:
+        epoch = self.course.epochs
+        self.model.train()
+        self.batches["train"].epoch = epoch
+        torch.manual_seed(training_seed(self.seed, epoch * fabric.world_size + fabric.global_rank))
+        for group in self.optimizer.param_groups:
+            lr = self.course.lr(self.config.training) * group["factor"]
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(lr)
+            else:
+                group["lr"] = lr
+        self._total.zero_()
+
+    def _end_epoch(self, fabric: Fabric, started: float) -> None:
+        """Look at the validation part and take note."""
+        train_loss = float(self._total) / len(self.batches["train"])
+        if not math.isfinite(train_loss):
+            raise self._not_a_number(f"the training loss is {train_loss}")
+        prediction, label = predict(self.model, self.batches["val"], self.loaded.task.kind)
+        try:
+            val = score(self.loaded.task, prediction, label, f"epoch {self.course.epochs}")
+        except NumericalError as error:
+            raise self._not_a_number("a prediction for the validation part is NaN or infinite") from error
+        row = {"train_loss": train_loss, "val_loss": float(self.loss(prediction, label))}
+        # One process decides for all: their running statistics may differ in the last digit.
+        val, row, seconds = fabric.broadcast((val, row, time.perf_counter() - started))
+        if self.course.observe(self.config.training, val, row, seconds):
+            self.best = {name: _copy(value) for name, value in self.model.state_dict().items()}
+
+    def _not_a_number(self, what: str) -> NumericalError:
+        path = None if self.folder is None else self.folder / LAST
+        kept = f"; the last good checkpoint is {path}" if path is not None and path.exists() else ""
+        return NumericalError(
+            f"epoch {self.course.epochs}: {what}; lower training.lr (now {self.config.training.lr:g}) or set "
+            f"training.gradient_clip{kept}"
+        )
+
+    def _best_checkpoint(self) -> dict[str, Any]:
+        """The weights of the best epoch and what they are of."""
+        own = identity(self.config, self.seed, self.split)
+        own |= {"epoch": self.course.best_epoch, "val": self.course.best_score}
+        return {OWN: own, "state_dict": self.best}
+
+    def _last_checkpoint(self, fabric: Fabric) -> dict[str, Any]:
+        """All that the epochs to come depend on."""
+        own = identity(self.config, self.seed, self.split)
+        return {
+            OWN: {**own, "course": self.course.state_dict(), "best": self.best},
+            "state_dict": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "precision": fabric.strategy.precision.state_dict(),
+        }
+
+
+class _Loss(nn.Module):
+    """A model with its loss, as one module: what Fabric wraps sees a step as a whole.
+
+    The batch comes held by a plain object, into which Fabric does not look to convert numbers.
+    """
+
+    def __init__(self, model: RFPModel, loss: MeanLoss) -> None:
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, held: SimpleNamespace) -> Tensor:
+        batch: Batch = held.batch
+        prediction = self.model(batch.data, graph=batch.graph, drawn=batch.drawn)
+        return self.loss(prediction.float(), batch.label, batch.counted)
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
