@@ -183,7 +183,8 @@ def fuzz(
             path.unlink()
         worker.close()
 
-    with tempfile.TemporaryDirectory() as folder:
+    in_memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
         threads = [threading.Thread(target=work, args=(Path(folder) / str(job),), daemon=True) for job in range(jobs)]
         for thread in threads:
             thread.start()

@@ -112,18 +112,18 @@ def has_header(rows: list[list[str]]) -> bool:
     return is_counted(first) and bool(second) and not all(re.fullmatch(r"-?\d+", field) for field in second[:2])
 
 
-def check_first_line(rows: list[list[str]]) -> None:
+def check_first_line(rows: list[list[str]], separator: str) -> None:
     first, others = rows[0], {field for row in rows[1:] for field in row[:2]}
-    alone = not set(first[:2]) & others
+    alone = len(rows) > 1 and not set(first[:2]) & others
     no_number = not any(map(_NUMBER.fullmatch, first))
-    require(not (alone and (no_number or is_counted(first))), "the first line may be a header")
-    require(not (is_counted(first) and first in rows[1:]), "the first line may be a header")
+    counted = is_counted(first) and separator != " "
+    require(not (alone and (no_number or counted)), "the first line may be a header")
 
 
 def choose(names: list[str] | None, count: int, *, weighted: bool) -> tuple[int, int, int | None]:
     """Positions of source, target and weight."""
     if names is None:
-        require(count in (2, 3), f"{count} columns without names")
+        require(count in (2, 3) or (count > 3 and not weighted), f"{count} columns without names")
         return 0, 1, 2 if count == 3 and weighted else None
 
     def find(known: list[str]) -> list[int]:
@@ -166,7 +166,7 @@ def read_edge_list(content: bytes, *, directed: bool, weighted: bool) -> Read:
         if len(last) == len(rows[0]) and usual(last, _SOURCES, 2) and usual(last, _TARGETS, 2):
             names = last
         else:
-            check_first_line(rows)
+            check_first_line(rows, separator)
     require(rows, "no edges")
     if len(rows[0]) > 2 and rows[0][-1] == "" and separator != " ":
         require(all(row[-1] == "" for row in rows), "a separator ends some lines only")

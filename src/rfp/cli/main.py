@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import sys
+from functools import cache
 from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any
@@ -52,6 +53,7 @@ class _Verbs(TyperGroup):
         return name, listed if name is None else load_verb(name), rest
 
 
+@cache
 def load_verb(name: str) -> Any:
     """The command of one verb, from the function of that name in its module."""
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
