@@ -140,14 +140,12 @@ def choose(names: list[str] | None, count: int, *, weighted: bool) -> tuple[int,
 
 
 def read_edge_list(content: bytes, *, directed: bool, weighted: bool) -> Read:
-    try:
-        text = unpacked(content).decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise Refused("not UTF-8") from None
+    text = unpacked(content).decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
     lines = [line for line in re.split(r"\r\n|\n|\r", text) if line.strip(" \t")]
     marked = [line.lstrip(" \t")[:1] in ("#", "%") for line in lines]
     kept = [line for line, comment in zip(lines, marked, strict=True) if not comment]
     require(kept, "no edges")
+    require(not any("\udc80" <= char <= "\udcff" for line in kept for char in line), "not UTF-8")
     dictionaries = [_DICTIONARY.fullmatch(line) for line in kept]
     if dictionaries[-1] is not None:
         require(all(dictionaries), "a dictionary on some lines only")

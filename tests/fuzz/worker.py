@@ -11,6 +11,7 @@ import io
 import json
 import os
 import resource
+import signal
 import sys
 import traceback
 import warnings
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 MEMORY = 3 << 30  # beyond what the process has after its imports
+SECONDS = 30  # of processor time for one small file, however busy the machine is; SIGPROF then ends the process
 
 
 def run_command(path: str, options: list[str], output: Path) -> dict[str, Any]:
@@ -80,7 +82,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = sys.stdout
     for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line), folder)) + "\n")
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        text = json.dumps(answer(json.loads(line), folder))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answers.write(text + "\n")
         answers.flush()
 
 

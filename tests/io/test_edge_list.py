@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rfp
 from rfp.edge_table.table import load_table
 from rfp.errors import ArgumentError, GraphError
 from rfp.io.edge_list import parse_edge_list, read_edge_list
@@ -356,3 +357,12 @@ def test_what_was_written_is_read(edges: list[tuple[int, int, float]], separator
     for u, v, w in edges:
         expected[u, v] += w
     assert np.allclose(loaded.graph.to_scipy().toarray(), expected, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("content", [b"0 1\n1 \x002\n", b'0,1,x\r"a",b,\0\r', b"\0" * 40])
+def test_a_zero_byte_is_no_text(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "g.txt"
+    path.write_bytes(content)
+    line = 1 if content[0] == 0 else 2
+    with pytest.raises(GraphError, match=rf"g\.txt, line {line}: a zero byte"):
+        rfp.read_graph(path)

@@ -26,6 +26,11 @@ def unify_line_ends(content: bytes, file: str) -> bytes:
     content = content.removeprefix(b"\xef\xbb\xbf")
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\0" in content:
+        line = content.count(b"\n", 0, content.index(0)) + 1
+        raise GraphError(
+            f"{file}, line {line}: a zero byte, so this is no text; fetch the file again, or name its format"
+        )
     return content
 
 
