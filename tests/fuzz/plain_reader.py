@@ -20,7 +20,7 @@ _SOURCES = ["source", "src", "from", "u", "node1", "node_1", "id1", "id_1", "fro
 _TARGETS = ["target", "dst", "to", "v", "node2", "node_2", "id2", "id_2", "tonodeid", "target_id"]
 _WEIGHTS = ["weight", "w", "edge_weight", "value"]
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
-_DICTIONARY = re.compile(r"(.*?)[ \t,;]*(\{.*\})[ \t]*")
+_DICTIONARY = re.compile(r"(.*?)[ \t,;]+(\{[^{}]*\})[ \t]*")
 
 
 class Refused(Exception):  # noqa: N818 - not an error of this program
@@ -71,9 +71,9 @@ def split(line: str, separator: str) -> list[str]:
 
 
 def find_separator(line: str) -> str:
-    bare = re.sub(r'"(?:[^"]|"")*"', "q", line).strip(" ")
+    bare = re.sub(r'"(?:[^"]|"")*"', "q", line).strip(" \t")
     if "\t" in bare:
-        separator = "\t" if bare.strip(" \t").count("\t") or bare != bare.strip("\t") else " "
+        separator = "\t"
     elif ";" in bare:
         separator = ";"
         decimal = [f for f in bare.split(";") if "," in f]
