@@ -1,4 +1,7 @@
-"""Draw the figures of docs/theory.md: ``python docs/figures.py`` (a minute on one core; needs the extra ``cli``)."""
+"""Draw the figures of docs/theory.md and docs/products.md: ``python docs/figures.py`` (two minutes on one core).
+
+Needs the extra ``cli``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import networkx as nx
 import torch
 from matplotlib.figure import Figure
 
+from rfp import products
+from rfp.baselines import random_walk_pe
 from rfp.bench.graphs import power_law
 from rfp.theory import (
     SampleEstimate,
@@ -119,8 +124,70 @@ def counting() -> None:
     figure.savefig(IMAGES / "triangle-samples.png", dpi=150)
 
 
+def molecule(seed: int, num_nodes: int = 23) -> nx.Graph:
+    """A tree and three edges more, the size of a molecule."""
+    made = nx.random_labeled_tree(num_nodes, seed=seed)
+    ends = torch.randint(num_nodes, (3, 2), generator=torch.Generator().manual_seed(seed))
+    made.add_edges_from((u, v) for u, v in ends.tolist() if u != v)
+    return made
+
+
+def products_error() -> None:
+    """Error of estimated diagonals against the number of channels: small graphs, and a large one."""
+    figure = Figure(figsize=(10.6, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    begins = [("normal", "drawn", BLUE), ("rademacher", "drawn", GREEN), ("normal", "orthonormal", RED)]
+    names = {"drawn": "{} features", "orthonormal": "Orthonormal start"}
+
+    graphs = [molecule(seed) for seed in range(60)]
+    exact = products.diagonal(graphs, num_powers=8, exact=True, dtype=torch.float64).value
+    spread = exact.view(60, 23, -1).std(1).mean(0)[2:]
+    grid = [2, 4, 8, 12, 16, 20, 22, 23, 32, 64]
+    for distribution, start, color in begins:
+        errors = []
+        for k in grid:
+            drawn = [
+                products.diagonal(
+                    graphs, num_powers=8, num_channels=k, distribution=distribution, start=start, seed=seed
+                ).value
+                for seed in range(5)
+            ]
+            off = torch.stack([(one - exact).square().mean(0)[2:] for one in drawn]).mean(0).sqrt()
+            errors.append(float((off / spread).mean()))
+        shown = [max(e, 1e-6) for e in errors]
+        left.loglog(grid, shown, "o-", color=color, ms=4, label=names[start].format(distribution.capitalize()))
+    left.axvline(23, color="0.6", lw=1, ls="--")
+    left.text(23.8, 3e-5, "k = n", fontsize=8, color="0.4")
+    left.set(xlabel="channels k", ylabel="error / spread over nodes", ylim=(5e-7, 10))
+    left.set_xticks([2, 4, 8, 16, 32, 64], [2, 4, 8, 16, 32, 64], minor=False)
+    left.set_xticks([], minor=True)
+    finish(left, "60 graphs of 23 nodes, $(\\hat A^p)_{vv}$, p = 2 … 8", "lower left")
+
+    graph = power_law(5000, 35_000)
+    truth = random_walk_pe(graph, walk_length=8, dtype=torch.float64)
+    grid = [8, 16, 32, 64, 128, 256]
+    for distribution, start, color in begins:
+        errors = []
+        for k in grid:
+            value = products.diagonal(
+                graph, operator="random_walk", num_powers=8, num_channels=k, distribution=distribution, start=start
+            ).value[:, 1:]
+            off = ((value - truth) / truth)[:, 3::2]
+            errors.append(float(off[truth[:, 1] > 0].square().mean().sqrt()))
+        right.loglog(grid, errors, "o-", color=color, ms=4, label=names[start].format(distribution.capitalize()))
+    right.loglog(grid, [math.sqrt(2 / k) for k in grid], ":", color="0.4", label="$\\sqrt{2/k}$")
+    right.set(xlabel="channels k", ylabel="relative error")
+    right.set_xticks(grid, grid, minor=False)
+    right.set_xticks([], minor=True)
+    right.set_yticks([0.1, 0.2, 0.4], [0.1, 0.2, 0.4], minor=False)
+    right.set_yticks([], minor=True)
+    finish(right, "Return probabilities of 4, 6 and 8 steps, 5,000 nodes", "lower left")
+    figure.savefig(IMAGES / "products-error.png", dpi=150)
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     rate()
     exceptions()
     counting()
+    products_error()

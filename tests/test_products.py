@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -355,3 +356,9 @@ def test_a_trajectory_without_origin() -> None:
     t = rfp.propagate(S, torch.randn(3, 2), num_steps=1, normalization="none")
     with pytest.raises(ArgumentError, match="does not know its graph and settings"):
         products.diagonal(t)
+
+
+def test_the_page_has_its_picture() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    assert "](images/products-error.png)" in (docs / "products.md").read_text()
+    assert (docs / "images" / "products-error.png").stat().st_size > 10_000
