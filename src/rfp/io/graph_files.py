@@ -84,7 +84,7 @@ def _through_networkx(path: Path, options: ReadOptions, kind: str, parse: Callab
     except MemoryError:
         raise
     except Exception as error:  # a damaged file makes NetworkX fail in any way
-        raise FileError(f"{path}: not a readable {kind} file ({error or type(error).__name__})") from error
+        raise FileError(f"{path}: not a readable {kind} file ({str(error)[:200] or type(error).__name__})") from error
     name = options.weight or "weight"
     # A GraphML file may declare a value for edges that have none of their own; NetworkX keeps it aside.
     default = graph.graph.get("edge_default", {}).get(name)
