@@ -4,61 +4,195 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rfp.edge_table.options import LoadedGraph
-from rfp.errors import GraphError
+from rfp.edge_table.frames import is_frame, load_frame
+from rfp.edge_table.options import LoadedGraph, TableOptions
+from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph, batch_graphs, from_scipy
 
 
-def _from_networkx(nx_graph: Any) -> Graph:
+def as_graph(graph: Any, *, weight: Any = None) -> Graph:
+    """Read a graph from any of the forms people hold one in.
+
+    =================================  ================================================================================
+    :class:`~rfp.graph.Graph`          as it is; so is what :func:`rfp.read_graph` returns
+    PyG ``Data``, ``Batch``            ``edge_index``, or ``adj_t`` (transposed, as PyG keeps it); ``edge_weight`` where
+                                       there is one, ``edge_attr`` never
+    ``edge_index``                     a tensor or array of integers ``[2, m]``; the nodes are 0 to its largest number
+    ``(edge_index, num_nodes)``        the same with isolated nodes at the end
+    a square matrix                    SciPy sparse, torch sparse, NumPy or torch dense: ``A[i, j]`` is the edge i -> j
+    NetworkX graph                     nodes in its own order, attribute ``weight``
+    data frame                         of pandas, Polars, ...: a row for each edge, by the rules of
+                                       :func:`rfp.read_graph`, if its ids are 0 to n - 1
+    a list of these                    one batch
+    =================================  ================================================================================
+
+    Args:
+        graph: One of these.
+        weight: Weights that the graph itself does not carry or that have another name: a tensor or array with one for
+            each edge of ``edge_index``; or the name of an attribute (PyG, NetworkX) or a column (frames).
+
+    Example:
+        >>> import numpy as np
+        >>> as_graph(np.array([[0, 1, 2], [1, 2, 0]]), weight=np.array([1.0, 2.0, 3.0])).edge_weight
+        tensor([1., 2., 3.], dtype=torch.float64)
+    """
+    if isinstance(graph, Graph | LoadedGraph):
+        return _reweighted(graph if isinstance(graph, Graph) else graph.graph, weight)
+    if isinstance(graph, list):
+        if weight is not None and not isinstance(weight, str):
+            raise ArgumentError("weight must be a name for a list of graphs; give each its own edge_weight")
+        return batch_graphs([as_graph(one, weight=weight) for one in graph])
+    if isinstance(graph, tuple):
+        if len(graph) != 2 or not isinstance(graph[0], Tensor | np.ndarray):
+            raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
+        return Graph(_edge_index(graph[0]), int(graph[1]), _weights(weight))
+    if is_frame(graph):
+        return _from_frame(graph, weight)
+    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
+        return _from_networkx(graph, weight)
+    if getattr(graph, "edge_index", None) is not None:
+        return _from_pyg(graph, weight)
+    if getattr(graph, "adj_t", None) is not None:
+        matrix = _from_matrix(graph.adj_t)
+        return _no_weights_beside(Graph(matrix.edge_index.flip(0), matrix.num_nodes, matrix.edge_weight), weight)
+    if isinstance(graph, Tensor | np.ndarray) and _is_edge_index(graph):
+        edge_index = _edge_index(graph)
+        return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
+    if sp.issparse(graph) or isinstance(graph, Tensor | np.ndarray) or hasattr(graph, "sparse_sizes"):
+        return _no_weights_beside(_from_matrix(graph), weight)
+    raise GraphError(
+        f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
+        "edge_index or (edge_index, num_nodes), a matrix (SciPy, NumPy, torch), a NetworkX graph, a data frame of "
+        "edges, or a list of these (a file: rfp.read_graph; the types of a HeteroData one at a time, e.g. "
+        "data.to_homogeneous())"
+    )
+
+
+def _is_edge_index(values: Tensor | np.ndarray[Any, Any]) -> bool:
+    """Whether an array is ``edge_index`` and not a matrix; raises where it may be either, or neither."""
+    if isinstance(values, Tensor) and values.layout != torch.strided:
+        return False
+    kind = values.dtype
+    integers = (
+        not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
+        if isinstance(kind, torch.dtype)
+        else kind.kind in "iu"
+    )
+    shape = tuple(values.shape)
+    if shape == (2, 2) and integers:
+        raise GraphError(
+            "an array of integers [2, 2] may be edge_index with two edges or the matrix of two nodes; give "
+            "(edge_index, num_nodes), or the matrix in floating point"
+        )
+    if len(shape) == 2 and shape[0] == 2 and integers:
+        return True
+    if len(shape) != 2 or shape[0] != shape[1]:
+        hint = "; transpose it" if len(shape) == 2 and shape[1] == 2 else ""
+        raise GraphError(
+            f"an array must be edge_index, integers [2, m], or a square matrix, got {kind} of shape {list(shape)}{hint}"
+        )
+    return False
+
+
+def _edge_index(values: Any) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    if values.dtype.kind not in "iu":
+        raise GraphError(f"edge_index must hold integers, got {values.dtype}; convert it with .astype(np.int64)")
+    return torch.from_numpy(np.ascontiguousarray(values.astype(np.int64, casting="same_kind", copy=False)))
+
+
+def _weights(weight: Any) -> Tensor | None:
+    """Weights given as values."""
+    if weight is None:
+        return None
+    if isinstance(weight, str):
+        raise ArgumentError(f"weight must hold one value for each edge, for edge_index has no names; got {weight!r}")
+    values = weight if isinstance(weight, Tensor) else torch.from_numpy(np.array(weight, dtype=np.float64))
+    if values.is_complex():
+        raise GraphError("weights must be real, got complex numbers; take their absolute values")
+    return values.squeeze(1) if values.dim() == 2 and values.size(1) == 1 else values
+
+
+def _reweighted(graph: Graph, weight: Any) -> Graph:
+    return graph if weight is None else Graph(graph.edge_index, graph.num_nodes, _weights(weight), graph.ptr)
+
+
+def _no_weights_beside(graph: Graph, weight: Any) -> Graph:
+    if weight is not None:
+        raise ArgumentError("the entries of a matrix are its weights; leave weight out, or give edge_index")
+    return graph
+
+
+def _from_matrix(matrix: Any) -> Graph:
+    """A matrix of any kind, on the device it is on; entries that are all 1 are no weights."""
+    if sp.issparse(matrix):
+        _refuse_complex(np.iscomplexobj(matrix))
+        return from_scipy(matrix)
+    if hasattr(matrix, "sparse_sizes"):  # torch_sparse.SparseTensor
+        row, col, value = matrix.coo()
+        return _from_entries(torch.stack([row, col]), value, tuple(matrix.sparse_sizes()))
+    if isinstance(matrix, np.ndarray):
+        _refuse_complex(np.iscomplexobj(matrix))
+        return from_scipy(sp.coo_array(matrix))
+    _refuse_complex(matrix.is_complex())
+    entries = matrix.to_sparse_coo() if matrix.layout != torch.strided else matrix.to_sparse()
+    entries = entries.coalesce()
+    return _from_entries(entries.indices(), entries.values(), tuple(matrix.shape))
+
+
+def _refuse_complex(found: bool) -> None:
+    if found:
+        raise GraphError("the matrix is complex; real weights are needed, e.g. abs(matrix)")
+
+
+def _from_entries(edge_index: Tensor, value: Tensor | None, shape: tuple[int, ...]) -> Graph:
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise GraphError(f"an adjacency matrix must be square, got shape {shape}")
+    weighted = value is not None and not bool((value == 1).all())
+    return Graph(edge_index, shape[0], value.to(torch.float64) if weighted and value is not None else None)
+
+
+def _from_pyg(data: Any, weight: Any) -> Graph:
+    name = weight if isinstance(weight, str) else "edge_weight"
+    values = getattr(data, name, None) if weight is None or isinstance(weight, str) else weight
+    if isinstance(weight, str) and values is None:
+        raise ArgumentError(f"weight={weight!r}: the graph has no such attribute; it has {', '.join(data.keys())}")
+    values = _weights(values)
+    if values is not None and not values.is_floating_point():
+        values = values.to(torch.float64)
+    return Graph(data.edge_index, int(data.num_nodes), values, getattr(data, "ptr", None))
+
+
+def _from_networkx(nx_graph: Any, weight: Any) -> Graph:
+    if weight is not None and not isinstance(weight, str):
+        raise ArgumentError(
+            f"weight must be the name of an edge attribute for a NetworkX graph, got {type(weight).__name__}"
+        )
     number = {node: i for i, node in enumerate(nx_graph.nodes)}
-    edges = [(number[u], number[v], w) for u, v, w in nx_graph.edges(data="weight")]
+    edges = [(number[u], number[v], w) for u, v, w in nx_graph.edges(data=weight or "weight")]
     weighted = any(w is not None for _, _, w in edges)
+    if weight is not None and not weighted:
+        raise ArgumentError(f"weight={weight!r}: no edge has such an attribute")
     if not nx_graph.is_directed():
         edges += [(v, u, w) for u, v, w in edges if u != v]
     edge_index = torch.tensor([[u for u, _, _ in edges], [v for _, v, _ in edges]], dtype=torch.long)
-    values = [1.0 if w is None else float(w) for _, _, w in edges]
-    weight = torch.tensor(values, dtype=torch.float64) if weighted else None
-    return Graph(edge_index.view(2, -1), len(number), weight)
+    values = torch.tensor([1.0 if w is None else float(w) for _, _, w in edges], dtype=torch.float64)
+    return Graph(edge_index.view(2, -1), len(number), values if weighted else None)
 
 
-def as_graph(graph: Any) -> Graph:
-    """Read a graph from any of the forms people hold one in.
-
-    Args:
-        graph: A :class:`Graph`; a PyG ``Data`` or ``Batch`` (``edge_weight`` is used when present, ``edge_attr``
-            never); ``(edge_index, num_nodes)``; a SciPy sparse matrix; a NetworkX graph (nodes in its own order,
-            attribute ``weight``); or a list of these, which becomes one batch.
-
-    Example:
-        >>> import scipy.sparse as sp
-        >>> as_graph(sp.csr_array([[0, 2.0], [2.0, 0]])).edge_weight
-        tensor([2., 2.], dtype=torch.float64)
-    """
-    if isinstance(graph, Graph):
-        return graph
-    if isinstance(graph, LoadedGraph):
-        return graph.graph
-    if isinstance(graph, list):
-        return batch_graphs([as_graph(g) for g in graph])
-    if isinstance(graph, tuple):
-        if len(graph) != 2 or not isinstance(graph[0], Tensor):
-            raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
-        return Graph(graph[0], int(graph[1]))
-    if sp.issparse(graph):
-        return from_scipy(graph)
-    if getattr(graph, "edge_index", None) is not None:
-        weight = getattr(graph, "edge_weight", None)
-        if weight is not None and weight.dim() == 2 and weight.size(1) == 1:
-            weight = weight.squeeze(1)
-        return Graph(graph.edge_index, int(graph.num_nodes), weight, getattr(graph, "ptr", None))
-    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
-        return _from_networkx(graph)
-    raise GraphError(
-        f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
-        "(edge_index, num_nodes), a SciPy sparse matrix, a NetworkX graph, or a list of these "
-        "(encode the types of a HeteroData one at a time, e.g. data.to_homogeneous())"
-    )
+def _from_frame(frame: Any, weight: Any) -> Graph:
+    if weight is not None and not isinstance(weight, str):
+        raise ArgumentError(f"weight must be the name of a column of the frame, got {type(weight).__name__}")
+    loaded = load_frame(frame, TableOptions(weight=weight))
+    if loaded.node_ids is not None:
+        raise GraphError(
+            "the ids of the frame are not 0 to n - 1, so the rows of a result would have no names; read it with "
+            "loaded = rfp.read_graph(frame), encode loaded, and find the names in loaded.node_ids"
+        )
+    return loaded.graph

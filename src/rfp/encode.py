@@ -24,6 +24,7 @@ def encode(
     graph: Any,
     settings: Settings | None = None,
     *,
+    weight: Any = None,
     features: Tensor | None = None,
     graph_keys: Tensor | None = None,
     progress: Callable[[int], None] | None = None,
@@ -36,10 +37,12 @@ def encode(
         a^{(p)} = N(S a^{(p-1)}), \quad a^{(0)} = r \sim \mathcal D
 
     Args:
-        graph: PyG ``Data`` or ``Batch``, :class:`~rfp.graph.Graph`, ``(edge_index, num_nodes)``, SciPy sparse matrix,
-            NetworkX graph, or a list of these encoded as one batch. Graphs of a batch never mix.
+        graph: Anything :func:`rfp.as_graph` reads: PyG ``Data`` or ``Batch``, ``edge_index``, a matrix, a NetworkX
+            graph, a data frame, what :func:`rfp.read_graph` returns, or a list of these encoded as one batch. Graphs
+            of a batch never mix.
         settings: All arguments in one :class:`~rfp.settings.Settings`, which says what each means. Any of its fields
             may be given as a keyword, with settings or without.
+        weight: Weights of the edges, or the name of the attribute or column that holds them (:func:`rfp.as_graph`).
         features: Start from this ``[n, k]`` or ``[B, n, k]`` instead of drawing; then ``num_channels``,
             ``num_trajectories``, ``distribution`` and ``seed`` are not used.
         graph_keys: Name the graphs by these integers instead of their content (:func:`~rfp.features.random_features`).
@@ -57,7 +60,7 @@ def encode(
         >>> t.states.shape, t.flat().shape
         (torch.Size([1, 4, 4, 2]), torch.Size([1, 4, 8]))
     """
-    settings, read = Settings.of(settings, arguments), as_graph(graph)
+    settings, read = Settings.of(settings, arguments), as_graph(graph, weight=weight)
     stored = None if settings.cache is None else EncodingCache(settings.cache)
     if stored is not None:
         key = stored.key(settings, read, features, graph_keys)

@@ -314,3 +314,44 @@ def test_help_has_an_example_that_runs(folder: Path) -> None:
     done(str(karate), *example[3:])
     expected = rfp.encode(nx.Graph(nx.karate_club_graph().edges), num_channels=8).node_first()
     assert np.load("karate.npy").shape == tuple(expected.shape) == (34, 136)
+
+
+def test_show_says_how_the_file_was_read_and_stops() -> None:
+    Path("w.csv").write_text("# c\nsource,target,weight,year\nann,bob,2,1\nbob,ann,2,1\nbob,cy,0.5,2\n")
+    lines = dict(line.split(None, 1) for line in done("w.csv", "--show").stdout.splitlines()[:10])
+    assert lines["separator"] == "comma"
+    assert lines["header"] == "line 2"
+    assert (lines["source"], lines["weight"]) == ("column 'source'", "column 'weight'")
+    assert lines["comments"] == "1 skipped"
+    assert lines["duplicates"] == "1 of 3 lines merged (equal)"
+    assert lines["ignored"] == "column 'year'"
+    assert "ann  bob  2" in done("w.csv", "--show").stdout
+    shown = json.loads(done("w.csv", "--show", "--json").stdout)
+    assert shown["first_edges"] == [["ann", "bob", "2"], ["bob", "ann", "2"], ["bob", "cy", "0.5"]]
+    assert sorted(os.listdir()) == ["g.csv", "w.csv"]
+
+
+def test_several_files_and_every_option_of_reading() -> None:
+    Path("a.csv").write_text("//x\n01;1;2\n")
+    Path("b.csv").write_text("1;2;3\n2;1;4\n")
+    options = [
+        "--comment",
+        "//",
+        "--ids",
+        "int",
+        "--duplicates",
+        "max",
+        "--no-quotes",
+        "--no-header",
+        "--delimiter",
+        ";",
+    ]
+    done("a.csv", "b.csv", *SMALL, *options, "--weight", "3", "--operator", "adjacency", "-o", "a.npy")
+    graph = rfp.Graph(torch.tensor([[0, 0], [0, 1]]), 2, torch.tensor([2.0, 4.0]))
+    expected = rfp.encode(
+        graph.to_undirected(), num_channels=3, num_steps=2, operators=["adjacency"], backend="reference"
+    )
+    assert np.allclose(np.load("a.npy"), expected.node_first().numpy(), atol=1e-6)
+    about = json.loads(Path("a.npy.json").read_text())["input"]
+    assert about["file"] == ["a.csv", "b.csv"]
+    assert len(about["sha256"]) == 2

@@ -339,6 +339,16 @@ def test_ids_asked_for_as_integers() -> None:
         parse("1,2\n", ids="text", num_nodes=3)
 
 
+def test_a_nul_byte_is_no_text() -> None:
+    with pytest.raises(GraphError, match=r"f.csv, line 2: a zero byte"):
+        parse(b"0;1\n\0;2\n")
+
+
+def test_every_byte_is_text_also_where_it_is_not_used() -> None:
+    with pytest.raises(GraphError, match=r"f.csv, line 2: not text in UTF-8"):
+        parse(b"0,1,1\n1,2,\xe9\n", unweighted=True)
+
+
 def test_utf16_is_named() -> None:
     with pytest.raises(GraphError, match="text in UTF-16"):
         parse("0,1\n".encode("utf-16"))

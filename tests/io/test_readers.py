@@ -1,6 +1,8 @@
 """The front door of reading."""
 
 import gzip
+import json
+import lzma
 import os
 from pathlib import Path
 
@@ -85,3 +87,88 @@ def test_a_graph_without_nodes(tmp_path: Path) -> None:
         read_graph(tmp_path / "a.npz")
     sp.save_npz(tmp_path / "b.npz", sp.csr_array((3, 3)))
     assert read_graph(tmp_path / "b.npz").graph.num_nodes == 3
+
+
+def test_several_files_and_folders_make_one_graph(tmp_path: Path) -> None:
+    folder = tmp_path / "edges"
+    folder.mkdir()
+    (folder / "_SUCCESS").touch()
+    (folder / ".part.crc").write_bytes(b"x")
+    pq.write_table(pa.table({"source": [0, 1], "target": [1, 2]}), folder / "part-1.parquet")
+    pq.write_table(pa.table({"source": [2], "target": [3]}), folder / "part-2.parquet")
+    loaded = read_graph(folder)
+    assert loaded.graph.to_scipy().toarray().tolist() == nx.to_numpy_array(nx.path_graph(4)).tolist()
+    assert loaded.facts["files"] == "2"
+    (tmp_path / "a.csv").write_text("source,target\n1,2\n")
+    (tmp_path / "b.txt").write_text("2 x\n")
+    both = read_graph([tmp_path / "a.csv", tmp_path / "b.txt"])
+    assert both.node_ids is not None
+    assert both.node_ids.tolist() == ["1", "2", "x"]
+
+
+def test_parts_that_do_not_fit_together(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("0,1\n1,2\n")
+    (tmp_path / "b.csv").write_text("0,1,5\n1,-2,5\n")
+    with pytest.raises(GraphError, match=r"b.csv, line 1 has a weight and .*a.csv, line 1 has none"):
+        read_graph([tmp_path / "a.csv", tmp_path / "b.csv"])
+    with pytest.raises(GraphError, match=r"b.csv, line 2: node id -2 is negative"):
+        read_graph([tmp_path / "a.csv", tmp_path / "b.csv"], unweighted=True)
+    sp.save_npz(tmp_path / "c.npz", sp.eye_array(2).tocsr())
+    with pytest.raises(ArgumentError, match="several formats"):
+        read_graph([tmp_path / "a.csv", tmp_path / "c.npz"])
+    with pytest.raises(ArgumentError, match="several files make one graph only if"):
+        read_graph([tmp_path / "c.npz", tmp_path / "c.npz"])
+    (tmp_path / "a.csv").unlink()
+    (tmp_path / "b.csv").unlink()
+    with pytest.raises(FileError, match=r"is a folder with c.npz in it"):
+        read_graph(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("a.xlsx", "an Excel workbook"), ("a.pkl", "it can run code"), ("a.zip", "unpack it")]
+)
+def test_formats_that_are_not_read_are_named(name: str, message: str) -> None:
+    with pytest.raises(FileError, match=message):
+        find_format(Path(name))
+
+
+@pytest.mark.parametrize("suffix", ["gexf", "gml", "graphml", "json", "net"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_files_of_graphs(tmp_path: Path, suffix: str, directed: bool) -> None:
+    graph = nx.gnm_random_graph(8, 12, seed=2, directed=directed)
+    nx.set_edge_attributes(graph, {edge: {"weight": 0.5 + i} for i, edge in enumerate(graph.edges)})
+    path = tmp_path / f"g.{suffix}"
+    if suffix == "json":
+        path.write_text(json.dumps(nx.node_link_data(graph, edges="links")))
+    elif suffix == "net":
+        nx.write_pajek(graph, path)
+    else:
+        getattr(nx, f"write_{suffix}")(graph, path)
+    packed = tmp_path / f"g.{suffix}.xz"
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    for file in (path, packed):
+        loaded = read_graph(file)
+        assert loaded.directed == directed
+        assert loaded.graph.to_scipy().toarray().tolist() == nx.to_numpy_array(graph).tolist()
+        assert loaded.node_ids is None
+    path.write_text("no such thing")
+    with pytest.raises(FileError, match=f"g.{suffix}"):
+        read_graph(path)
+
+
+def test_links_of_unknown_nodes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    path.write_text('{"nodes": [{"id": "a"}, {"id": "b"}], "links": [{"source": 0, "target": 1}]}')
+    with pytest.raises(FileError, match=r"links\[0\] names the source 0, which is not the id of a node"):
+        read_graph(path)
+    path.write_text('{"a": 1}')
+    with pytest.raises(FileError, match="JSON of another kind"):
+        read_graph(path)
+
+
+def test_labels_of_gml(tmp_path: Path) -> None:
+    graph = nx.Graph([("ann", "bob"), ("bob", "cy")])
+    nx.write_gml(graph, tmp_path / "g.gml")
+    ids = read_graph(tmp_path / "g.gml").node_ids
+    assert ids is not None
+    assert ids.tolist() == ["ann", "bob", "cy"]

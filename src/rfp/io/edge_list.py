@@ -23,7 +23,7 @@ from rfp.io.compression import read_packed
 from rfp.io.dialect import Dialect, find_dialect
 from rfp.io.networkx_lists import expand_dictionaries
 from rfp.io.options import ReadOptions
-from rfp.io.text_lines import comment_lines, lines, quote_problem, refuse_doubtful_comments, unify_line_ends
+from rfp.io.text_lines import check_utf8, comment_lines, lines, quote_problem, refuse_doubtful_comments, unify_line_ends
 
 # Integers from here on in a third column are times: seconds since 1970 (from 1973 on), or finer.
 _FIRST_TIME = 1e8
@@ -55,6 +55,7 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
     pattern = comment_lines(content, options.comment)
     bare, num_comments = (content, 0) if pattern is None else pattern.subn(b"", content)
     comments = {"comments": f"{num_comments:,} skipped"} if num_comments else {}
+    check_utf8(bare, file)
     lists = expand_dictionaries(bare, file, options)
     if lists is not None:
         bare, options, weights, unused = lists

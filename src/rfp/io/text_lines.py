@@ -16,7 +16,7 @@ MARKS = ("#", "%")
 
 
 def unify_line_ends(content: bytes, file: str) -> bytes:
-    r"""The content with LF at the end of every line and without a byte-order mark.
+    r"""The content of a text, LF at the end of every line and without a byte-order mark.
 
     >>> unify_line_ends(b"\xef\xbb\xbf0 1\r\n1 2\r", "f")
     b'0 1\n1 2\n'
@@ -32,6 +32,17 @@ def unify_line_ends(content: bytes, file: str) -> bytes:
             f"{file}, line {line}: a zero byte, so this is no text; fetch the file again, or name its format"
         )
     return content
+
+
+def check_utf8(content: bytes, file: str) -> None:
+    """Raise for the first line that is not text."""
+    if content.isascii():
+        return
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content[content.rfind(b"\n", 0, error.start) + 1 :].partition(b"\n")[0]
+        decode(line, content.count(b"\n", 0, error.start) + 1, file)
 
 
 def decode(line: bytes, number: int, file: str) -> str:
@@ -81,7 +92,7 @@ class Fields:
         """
         kept: list[str] = []
         if self.quotes and '"' in line:
-            # Quoted fields are put aside under a name that no file has: control characters are refused elsewhere.
+            # Quoted fields are put aside under a name that no text has: files with a NUL byte are refused.
             kept = [found[1][1:-1].replace('""', '"') for found in re.finditer(self.quoted, line)]
             line = re.sub(self.quoted, "\0", line)
         parts = re.split(r"[ \t]+", line.strip(" \t")) if self.delimiter == " " else line.split(self.delimiter)

@@ -1,0 +1,143 @@
+"""Every form in which a graph is held in memory."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data
+
+import rfp
+from rfp.conversion import as_graph
+from rfp.errors import ArgumentError, GraphError
+
+SOURCE, TARGET, WEIGHT = [0, 1, 1], [1, 0, 2], [2.0, 3.0, 0.5]
+DENSE = [[0, 2, 0], [3, 0, 0.5], [0, 0, 0]]
+EDGES = np.array([SOURCE, TARGET])
+
+
+def dense(form: Any, **more: Any) -> list[list[float]]:
+    return as_graph(form, **more).to_scipy().toarray().tolist()
+
+
+class SparseTensor:
+    """Just the methods of torch_sparse.SparseTensor that are used."""
+
+    def __init__(self, matrix: list[list[float]]) -> None:
+        self.matrix = torch.tensor(matrix)
+
+    def sparse_sizes(self) -> tuple[int, int]:
+        return tuple(self.matrix.shape)  # type: ignore[return-value]
+
+    def coo(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        row, col = self.matrix.nonzero().T
+        return row, col, self.matrix[row, col]
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.array(DENSE),
+        torch.tensor(DENSE),
+        torch.tensor(DENSE, dtype=torch.float16),
+        torch.tensor(DENSE).to_sparse(),
+        torch.tensor(DENSE).to_sparse_csr(),
+        torch.tensor(DENSE).to_sparse_csc(),
+        sp.csr_array(DENSE),
+        SparseTensor(DENSE),
+    ],
+    ids=["numpy", "torch", "float16", "coo", "csr", "csc", "scipy", "SparseTensor"],
+)
+def test_matrices(matrix: Any) -> None:
+    assert dense(matrix) == DENSE
+    with pytest.raises(ArgumentError, match="the entries of a matrix are its weights"):
+        as_graph(matrix, weight=[1.0])
+
+
+def test_entries_that_are_all_one_are_no_weights() -> None:
+    for matrix in (np.eye(3), torch.eye(3), torch.eye(3).to_sparse()):
+        assert as_graph(matrix).edge_weight is None
+
+
+@pytest.mark.parametrize("layout", ["csr", "dense", "SparseTensor"])
+def test_adj_t_is_the_transposed_matrix(layout: str) -> None:
+    transposed = torch.tensor(DENSE).T.contiguous()
+    kinds = {"csr": transposed.to_sparse_csr(), "dense": transposed, "SparseTensor": SparseTensor(transposed.tolist())}
+    assert dense(SimpleNamespace(adj_t=kinds[layout], num_nodes=3)) == DENSE
+    assert dense(Data(adj_t=kinds[layout], num_nodes=3)) == DENSE
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint8])
+def test_edge_index_as_array(kind: Any) -> None:
+    pattern = (np.array(DENSE) != 0).astype(float).tolist()
+    assert dense(EDGES.astype(kind)) == pattern
+    assert dense(torch.from_numpy(EDGES)) == pattern
+    assert dense(EDGES.astype(kind), weight=np.array(WEIGHT)) == DENSE
+    assert dense(torch.from_numpy(EDGES), weight=torch.tensor(WEIGHT)) == DENSE
+    assert as_graph((EDGES.astype(kind), 5)).num_nodes == 5
+    assert dense((EDGES.astype(kind), 3), weight=WEIGHT) == DENSE
+    assert dense(rfp.Graph(torch.from_numpy(EDGES), 3), weight=WEIGHT) == DENSE
+
+
+def test_weights_by_name() -> None:
+    data = Data(edge_index=torch.from_numpy(EDGES), edge_attr=torch.tensor(WEIGHT)[:, None], num_nodes=3)
+    assert as_graph(data).edge_weight is None
+    assert dense(data, weight="edge_attr") == DENSE
+    assert dense(data, weight=torch.tensor(WEIGHT)) == DENSE
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(3))
+    graph.add_weighted_edges_from(zip(SOURCE, TARGET, WEIGHT, strict=True), weight="strength")
+    assert as_graph(graph).edge_weight is None
+    assert dense(graph, weight="strength") == DENSE
+    for form in (data, graph):
+        with pytest.raises(ArgumentError, match="weight='nothing'"):
+            as_graph(form, weight="nothing")
+
+
+def test_encode_takes_weights() -> None:
+    named = rfp.encode(EDGES, weight=WEIGHT, num_channels=2, operators=["adjacency"], num_steps=1, backend="reference")
+    matrix = rfp.encode(np.array(DENSE), num_channels=2, operators=["adjacency"], num_steps=1, backend="reference")
+    assert torch.equal(named.states, matrix.states)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_frames(make: Any) -> None:
+    frame = make({"time": [5, 6], "target": [1, 2], "source": [0, 1], "w2": [2.0, 0.5]})
+    assert dense(frame) == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert dense(frame, weight="w2") == [[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]]
+    named = make({"source": ["ann", "bob"], "target": ["bob", "cy"]})
+    with pytest.raises(GraphError, match=r"rfp\.read_graph"):
+        as_graph(named)
+    loaded = rfp.read_graph(named, directed=True)
+    assert loaded.node_ids is not None
+    assert loaded.node_ids.tolist() == ["ann", "bob", "cy"]
+    assert dense(loaded) == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    with pytest.raises(ArgumentError, match="--header has no meaning for a data frame"):
+        rfp.read_graph(named, header=True)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (np.zeros((2, 2), int), r"\[2, 2\] may be edge_index with two edges or the matrix"),
+        (EDGES.T, "transpose it"),
+        (EDGES.astype(float), r"integers \[2, m\], or a square matrix"),
+        (np.zeros((3, 3), complex), "the matrix is complex"),
+        (torch.zeros(3, 3, dtype=torch.complex64), "the matrix is complex"),
+        (sp.csr_array(np.zeros((3, 3), complex)), "the matrix is complex"),
+        (np.zeros((2, 3, 3)), "an array must be edge_index"),
+        (torch.zeros(2, 3).to_sparse(), "must be square"),
+        ((EDGES.astype(float), 3), "edge_index must hold integers"),
+        (pd.DataFrame({"source": ["a", 1], "target": [1, 2]}), "several types"),
+        ("karate.csv", "a file: rfp.read_graph"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(form: Any, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        as_graph(form)
