@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rfp.data.config import DataConfig
+from rfp.data.data_config import DataConfig
 from rfp.data.labels import choose_masks, labels_from_numbers, labels_from_texts
 from rfp.errors import ArgumentError
 

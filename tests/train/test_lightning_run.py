@@ -95,7 +95,7 @@ def test_a_killed_run_continues_to_the_same_result(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "cut")], capture_output=True, text=True, check=False
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert checkpoints.read_checkpoint(tmp_path / "cut" / "last.ckpt")["rfp"]["course"]["epochs"] == 3
+    assert checkpoints.read_checkpoint(tmp_path / "cut" / "last.ckpt")["rfp"]["history"]["epochs"] == 3
     said: list[str] = []
     continued = run(settings, folder=tmp_path / "cut", say=said.append)
     assert said[0].startswith("continuing from epoch 3")
@@ -288,7 +288,7 @@ def test_not_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     usual = TrainingLoop._end_epoch
 
     def broken(self: TrainingLoop, *arguments: object) -> None:
-        if self.course.epochs == 2:
+        if self.history.epochs == 2:
             self._total += torch.nan
         usual(self, *arguments)
 
@@ -296,7 +296,7 @@ def test_not_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(NumericalError, match=r"epoch 2: the training loss is nan; .*last good checkpoint is") as error:
         run(config(), folder=tmp_path)
     assert str(tmp_path) in str(error.value)
-    assert checkpoints.read_checkpoint(tmp_path / "last.ckpt")["rfp"]["course"]["epochs"] == 1  # later ones wait
+    assert checkpoints.read_checkpoint(tmp_path / "last.ckpt")["rfp"]["history"]["epochs"] == 1  # later ones wait
 
 
 def test_other_mistakes() -> None:

@@ -16,9 +16,9 @@ from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
 from rfp.nn.replicas import dropout_masks
 from rfp.train import RunConfig, node_grid
-from rfp.train.course import Course, scheduled_factor
 from rfp.train.node_grid import NodeTrainer, Searched, train_nodes
 from rfp.train.replicas import Replica, ReplicaProgram, examine
+from rfp.train.run_history import RunHistory, scheduled_factor
 from rfp.train.search import SearchSettings
 
 CPU = torch.device("cpu")
@@ -221,7 +221,7 @@ def scripted(program: ReplicaProgram, scores: torch.Tensor, losses: torch.Tensor
 @pytest.mark.parametrize("choose_by", ["score", "loss"])
 @pytest.mark.parametrize("patience", [1, 4, None])
 def test_best_epoch_and_end_are_those_of_a_run_alone(club: LoadedTask, choose_by: str, patience: int | None) -> None:
-    """Forty random courses at once, with ties and losses that are NaN, against the course of each."""
+    """Forty random courses at once, with ties and losses that are NaN, against the history of each."""
     generator = torch.Generator().manual_seed(1)
     epochs, count = 25, 40
     scores = torch.randint(0, 6, (epochs, count), generator=generator).double() / 6
@@ -232,16 +232,16 @@ def test_best_epoch_and_end_are_those_of_a_run_alone(club: LoadedTask, choose_by
     program = scripted(made(settings, club, REPLICAS[:1] * count, seed=0), scores, losses)
     program.fit()
     for r in range(count):
-        course = Course(True)
+        history = RunHistory(True)
         for score, loss in zip(scores[:, r].tolist(), losses[:, r].tolist(), strict=True):
-            course.observe(settings.training, score, {"val_loss": loss}, 1.0)
-            if course.finished:
+            history.observe(settings.training, score, {"val_loss": loss}, 1.0)
+            if history.finished:
                 break
-        assert program.best_epoch[r] == course.best_epoch
-        assert program.best_val[r] == course.best_score
-        assert program.epochs_each[r] == course.epochs
+        assert program.best_epoch[r] == history.best_epoch
+        assert program.best_val[r] == history.best_score
+        assert program.epochs_each[r] == history.epochs
         for p in program.model.parameters():
-            assert bool((p[r] == course.best_epoch).all())
+            assert bool((p[r] == history.best_epoch).all())
 
 
 def test_a_loss_that_is_not_a_number_never_wins(club: LoadedTask) -> None:

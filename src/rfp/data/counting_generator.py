@@ -26,7 +26,7 @@ from rfp.graph import Graph
 from rfp.theory.substructures import PATTERNS, graph_counts
 
 # (nodes, degree), chosen with equal probability.
-KINDS = ((10, 6), (15, 6), (20, 5), (30, 5))
+SIZES_AND_DEGREES = ((10, 6), (15, 6), (20, 5), (30, 5))
 TARGETS = tuple(PATTERNS)  # triangle, tailed_triangle, star, cycle4
 NUM_GRAPHS = 5000
 # Of the published split: 1500, 1000 and 2500 of 5000.
@@ -135,7 +135,7 @@ def generate(num_graphs: int = NUM_GRAPHS, *, seed: int = 0) -> CountingData:
     for g in range(num_graphs):
         # A generator for each graph, so that it does not depend on those before it.
         rng = np.random.default_rng([seed, g])
-        n, degree = KINDS[rng.integers(len(KINDS))]
+        n, degree = SIZES_AND_DEGREES[rng.integers(len(SIZES_AND_DEGREES))]
         whole = random_regular(n, degree, rng)
         edges.append(whole[rng.permutation(len(whole))[n:]])
         sizes.append(n)

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from rfp.data import geom_gcn, ogb, planetoid, zinc
-from rfp.data.config import DataConfig
 from rfp.data.counting import generate_counting, read_counting
 from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS
+from rfp.data.data_config import DataConfig
 from rfp.data.loaded import LoadedTask
-from rfp.data.own_class import load_class
-from rfp.data.own_file import load_file
-from rfp.data.own_folder import load_folder
 from rfp.data.prepare import normalize_features, remove_self_loops, symmetrize
 from rfp.data.processed import content_key, load_or_read
+from rfp.data.pyg_class import load_class
+from rfp.data.pyg_file import load_file
 from rfp.data.roots import cache_folder, data_roots, digests, download_with, download_zip, find_files
+from rfp.data.table_folder import load_folder
 from rfp.data.tasks import Task
 from rfp.errors import ArgumentError, FileError
 from rfp.nn.levels import GRAPH, NODE

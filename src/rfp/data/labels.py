@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rfp.data.config import DataConfig
+from rfp.data.data_config import DataConfig
 from rfp.data.splits import check_disjoint, random_masks
 from rfp.data.tasks import Task
 from rfp.errors import ArgumentError

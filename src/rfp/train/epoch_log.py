@@ -13,25 +13,25 @@ from typing import Any
 from tqdm import tqdm
 
 from rfp.io.atomic import atomic_files
-from rfp.train.course import Course
+from rfp.train.run_history import RunHistory
 
 METRICS_FILE = "metrics.csv"
 
 
 class EpochLog:
-    """Follows a course; use as a context.
+    """Follows a history; use as a context.
 
     Args:
         folder: Of ``metrics.csv`` and, if it is installed, TensorBoard's files; ``None`` writes nothing.
-        course: Of the run. Epochs after the checkpoint that is continued from will be done again: the file begins anew.
+        history: Of the run. Epochs after the checkpoint that is continued from are done again, so the file begins anew.
         epochs: At most this many.
         progress: Whether to draw one bar on stderr, in steps.
         active: ``False`` in all processes but one.
     """
 
-    def __init__(self, folder: Path | None, course: Course, epochs: int, progress: bool, active: bool) -> None:
+    def __init__(self, folder: Path | None, history: RunHistory, epochs: int, progress: bool, active: bool) -> None:
         self._path = folder / METRICS_FILE if folder is not None and active else None
-        self._course, self._epochs = course, epochs
+        self._history, self._epochs = history, epochs
         self._bar: Any = None
         self._wants_bar = progress and active
         self._board: Any = None
@@ -40,7 +40,7 @@ class EpochLog:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_files([self._path]) as (file,):
-                file.write(_lines(self._course.history, header=True).encode())
+                file.write(_lines(self._history.rows, header=True).encode())
             if find_spec("tensorboard") is not None:
                 from torch.utils.tensorboard import SummaryWriter
 
@@ -52,29 +52,29 @@ class EpochLog:
         if not self._wants_bar:
             return
         if self._bar is None:
-            done = self._course.epochs * steps
+            done = self._history.epochs * steps
             self._bar = tqdm(total=self._epochs * steps, initial=done, unit="step", file=sys.stderr, leave=False)
             self._describe()
         self._bar.update(1)
 
     def epoch(self) -> None:
-        """The last row of the course's history is new."""
-        row = self._course.history[-1]
+        """The last row of the history is new."""
+        row = self._history.rows[-1]
         if self._path is not None:
             with open(self._path, "a", newline="") as file:
-                file.write(_lines([row], header=len(self._course.history) == 1))
+                file.write(_lines([row], header=len(self._history.rows) == 1))
         if self._board is not None:
             for name, value in row.items():
                 if name != "epoch":
                     self._board.add_scalar(name, value, int(row["epoch"]))
-        if self._bar is not None and not self._course.finished:
+        if self._bar is not None and not self._history.finished:
             self._describe()
 
     def _describe(self) -> None:
-        self._bar.set_description(f"epoch {self._course.epochs + 1}/{self._epochs}", refresh=False)
-        if self._course.history:
-            row = self._course.history[-1]
-            text = f"loss {row['train_loss']:.4g}, val {row['val']:.4g}, best {self._course.best_score:.4g}"
+        self._bar.set_description(f"epoch {self._history.epochs + 1}/{self._epochs}", refresh=False)
+        if self._history.rows:
+            row = self._history.rows[-1]
+            text = f"loss {row['train_loss']:.4g}, val {row['val']:.4g}, best {self._history.best_score:.4g}"
             self._bar.set_postfix_str(text, refresh=False)
 
     def __exit__(

@@ -78,11 +78,11 @@ def fit(
     if num_devices > 1 and folder is None:
         with tempfile.TemporaryDirectory() as name:  # the processes hand over their result by a file
             place = Path(name)
-            return _fit(config, loaded, seed, split, device, num_devices, place, False, progress, say, test, report)
-    return _fit(config, loaded, seed, split, device, num_devices, folder, resume, progress, say, test, report)
+            return _trained(config, loaded, seed, split, device, num_devices, place, False, progress, say, test, report)
+    return _trained(config, loaded, seed, split, device, num_devices, folder, resume, progress, say, test, report)
 
 
-def _fit(
+def _trained(
     config: RunConfig,
     loaded: LoadedTask,
     seed: int,
@@ -118,7 +118,7 @@ def _fit(
         resumed = folder is not None and _resume(loop, folder, resume, say)
         if cuda:
             torch.cuda.reset_peak_memory_stats(device)
-        if not loop.course.finished:
+        if not loop.history.finished:
             one = [device.index or 0] if cuda else 1
             fabric = Fabric(
                 accelerator="gpu" if cuda else device.type,
@@ -132,16 +132,17 @@ def _fit(
             else:
                 fabric.launch(loop.run)
                 loop.restore(read_checkpoint(folder / LAST))  # type: ignore[operator]  # it happened elsewhere
-        course = loop.course
-        say(f"{course.reason}; best epoch {course.best_epoch} with {loaded.task.metric} {course.best_score:.5g} (val)")
+        history = loop.history
+        best = f"best epoch {history.best_epoch} with {loaded.task.metric} {history.best_score:.5g} (val)"
+        say(f"{history.reason}; {best}")
         metrics = _final_scores(loop, device, ("val", "test") if test else ("val",))
-    row = course.history[course.best_epoch]
+    row = history.rows[history.best_epoch]
     metrics |= {"train_loss": row["train_loss"], "val_loss": row["val_loss"]}
-    metrics["seconds_per_epoch"] = statistics.median(row["seconds"] for row in course.history)
+    metrics["seconds_per_epoch"] = statistics.median(row["seconds"] for row in history.rows)
     if cuda:
         metrics["peak_memory_mib"] = torch.cuda.max_memory_allocated(device) / 2**20
-    seconds = time.perf_counter() - started if not resumed else course.seconds
-    return RunRecord(seed, split, metrics, course.best_epoch, course.epochs, seconds, model.num_parameters)
+    seconds = time.perf_counter() - started if not resumed else history.seconds
+    return RunRecord(seed, split, metrics, history.best_epoch, history.epochs, seconds, model.num_parameters)
 
 
 def _resume(loop: TrainingLoop, folder: Path, wanted: bool, say: Callable[[str], None]) -> bool:
@@ -156,7 +157,7 @@ def _resume(loop: TrainingLoop, folder: Path, wanted: bool, say: Callable[[str],
     content = read_checkpoint(last)
     check_identity(last, content, loop.config, loop.seed, loop.split)
     loop.restore(content)
-    say(f"continuing from epoch {loop.course.epochs} of {last}")
+    say(f"continuing from epoch {loop.history.epochs} of {last}")
     return True
 
 

@@ -22,11 +22,11 @@ from rfp.train import checkpoints
 from rfp.train.batches import Batch, Batches
 from rfp.train.checkpoints import BEST, LAST, OWN, identity, write_checkpoint
 from rfp.train.config import RunConfig
-from rfp.train.course import Course
 from rfp.train.epoch_log import EpochLog
 from rfp.train.evaluation import predict, score
 from rfp.train.losses import MeanLoss
 from rfp.train.quiet import silence
+from rfp.train.run_history import RunHistory
 from rfp.train.static_step import StaticStep, recordable
 
 # Without gradients to keep, a batch may be larger: fewer calls for the same work.
@@ -68,7 +68,7 @@ class TrainingLoop:
     ) -> None:
         self.model, self.config, self.loaded = model, config, loaded
         self.seed, self.split, self.folder, self.progress, self.report = seed, split, folder, progress, report
-        self.course = Course(loaded.task.higher_is_better)
+        self.history = RunHistory(loaded.task.higher_is_better)
         self.best: dict[str, Any] | None = None
         self.loss = MeanLoss.of(loaded)
         self.batches: dict[str, Batches] = {}
@@ -80,16 +80,16 @@ class TrainingLoop:
         silence()
 
     def run(self, fabric: Fabric) -> None:
-        """Train until the course is finished; every process of several calls this."""
+        """Train until the run is finished; every process of several calls this."""
         device, training = fabric.device, self.config.training
         self._load(fabric)
         self._total = torch.zeros((), device=device)
         update = self._recorded_update(fabric) or self._plain_update(fabric)
         self._restored = {}
-        with EpochLog(self.folder, self.course, training.epochs, self.progress, fabric.is_global_zero) as log:
+        with EpochLog(self.folder, self.history, training.epochs, self.progress, fabric.is_global_zero) as log:
             last_saved = -math.inf  # the first epoch is saved at once
             best_written = -1
-            while not self.course.finished:
+            while not self.history.finished:
                 started = time.perf_counter()
                 self._begin_epoch(fabric)
                 for batch in self.batches["train"]:
@@ -97,20 +97,20 @@ class TrainingLoop:
                     log.step(len(self.batches["train"]))
                 self._end_epoch(fabric, started)
                 log.epoch()
-                due = self.course.finished or time.monotonic() - last_saved >= checkpoints.SAVE_EVERY_SECONDS
+                due = self.history.finished or time.monotonic() - last_saved >= checkpoints.SAVE_EVERY_SECONDS
                 if self.folder is not None and fabric.broadcast(due):
                     if fabric.is_global_zero:
-                        if self.course.best_epoch != best_written:
+                        if self.history.best_epoch != best_written:
                             write_checkpoint(self._best_checkpoint(), self.folder / BEST)
-                            best_written = self.course.best_epoch
+                            best_written = self.history.best_epoch
                         write_checkpoint(self._last_checkpoint(fabric), self.folder / LAST)
                     last_saved = time.monotonic()
                 if self.report is not None:
-                    self.report(self.course.epochs - 1, self.course.history[-1]["val"])
+                    self.report(self.history.epochs - 1, self.history.rows[-1]["val"])
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
         """Go on from what ``last.ckpt`` holds."""
-        self.course = Course.from_state(checkpoint[OWN]["course"])
+        self.history = RunHistory.from_state(checkpoint[OWN]["history"])
         self.best = checkpoint[OWN]["best"]
         self.model.load_state_dict(checkpoint["state_dict"])
         self._restored = {key: checkpoint[key] for key in ("optimizer", "precision")}
@@ -213,12 +213,12 @@ class TrainingLoop:
         return update
 
     def _begin_epoch(self, fabric: Fabric) -> None:
-        epoch = self.course.epochs
+        epoch = self.history.epochs
         self.model.train()
         self.batches["train"].epoch = epoch
         torch.manual_seed(training_seed(self.seed, epoch * fabric.world_size + fabric.global_rank))
         for group in self.optimizer.param_groups:
-            lr = self.course.lr(self.config.training) * group["factor"]
+            lr = self.history.lr(self.config.training) * group["factor"]
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(lr)
             else:
@@ -232,34 +232,34 @@ class TrainingLoop:
             raise self._not_a_number(f"the training loss is {train_loss}")
         prediction, label = predict(self.model, self.batches["val"], self.loaded.task.kind)
         try:
-            val = score(self.loaded.task, prediction, label, f"epoch {self.course.epochs}")
+            val = score(self.loaded.task, prediction, label, f"epoch {self.history.epochs}")
         except NumericalError as error:
             raise self._not_a_number("a prediction for the validation part is NaN or infinite") from error
         row = {"train_loss": train_loss, "val_loss": float(self.loss(prediction, label))}
         # One process decides for all: their running statistics may differ in the last digit.
         val, row, seconds = fabric.broadcast((val, row, time.perf_counter() - started))
-        if self.course.observe(self.config.training, val, row, seconds):
+        if self.history.observe(self.config.training, val, row, seconds):
             self.best = {name: _copy(value) for name, value in self.model.state_dict().items()}
 
     def _not_a_number(self, what: str) -> NumericalError:
         path = None if self.folder is None else self.folder / LAST
         kept = f"; the last good checkpoint is {path}" if path is not None and path.exists() else ""
         return NumericalError(
-            f"epoch {self.course.epochs}: {what}; lower training.lr (now {self.config.training.lr:g}) or set "
+            f"epoch {self.history.epochs}: {what}; lower training.lr (now {self.config.training.lr:g}) or set "
             f"training.gradient_clip{kept}"
         )
 
     def _best_checkpoint(self) -> dict[str, Any]:
         """The weights of the best epoch and what they are of."""
         own = identity(self.config, self.seed, self.split)
-        own |= {"epoch": self.course.best_epoch, "val": self.course.best_score}
+        own |= {"epoch": self.history.best_epoch, "val": self.history.best_score}
         return {OWN: own, "state_dict": self.best}
 
     def _last_checkpoint(self, fabric: Fabric) -> dict[str, Any]:
         """All that the epochs to come depend on."""
         own = identity(self.config, self.seed, self.split)
         return {
-            OWN: {**own, "course": self.course.state_dict(), "best": self.best},
+            OWN: {**own, "history": self.history.state_dict(), "best": self.best},
             "state_dict": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "precision": fabric.strategy.precision.state_dict(),

@@ -128,7 +128,7 @@ def run(
     for seed, split in missing:
         workspace.check_time()
         chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings)
-        record = _fit(config.with_values(chosen), loaded, seed, split, device, workspace, resume)
+        record = _train_alone(config.with_values(chosen), loaded, seed, split, device, workspace, resume)
         result = _store(result, [replace(record, values=chosen)], trials, facts, workspace)
     return result
 
@@ -195,7 +195,9 @@ def _chosen(
         return dict(result.runs[0].values) if result.runs else {}, result.trials
 
     def validation(point: RunConfig, report: Callable[[int, float], None]) -> float:
-        return _fit(point, loaded, 0, split, device, workspace, resume=True, test=False, report=report).metrics["val"]
+        return _train_alone(point, loaded, 0, split, device, workspace, resume=True, test=False, report=report).metrics[
+            "val"
+        ]
 
     storage = None if workspace.checkpoints is None else workspace.checkpoints / config.key / "search.journal"
     outcome = search(
@@ -209,7 +211,7 @@ def _chosen(
     return dict(outcome.best), outcome.trials
 
 
-def _fit(
+def _train_alone(
     config: RunConfig,
     loaded: LoadedTask,
     seed: int,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from rfp.data.config import DataConfig
-from rfp.data.own_graphs import task_from_graphs
+from rfp.data.data_config import DataConfig
+from rfp.data.pyg_graphs import task_from_graphs
 from rfp.data.splits import masks_of_consecutive
 from rfp.errors import ArgumentError, GraphError
 

@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Dataset
 
-from rfp.data.config import DataConfig
+from rfp.data.data_config import DataConfig
 from rfp.data.loaded import LoadedTask
-from rfp.data.own_graphs import task_from_graphs
+from rfp.data.pyg_graphs import task_from_graphs
 from rfp.data.splits import masks_of_consecutive, masks_of_rows
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, FileError

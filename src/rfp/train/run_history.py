@@ -1,4 +1,4 @@
-"""The course of a run, epoch by epoch: learning rate, best score, when to stop. Plain numbers, easily stored."""
+"""The history of a run, epoch by epoch: learning rate, best score, when to stop. Plain numbers, easily stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scheduled_factor(training: TrainingConfig, epoch: int) -> float:
 
 
 @dataclass
-class Course:
+class RunHistory:
     """What has happened so far. All that later epochs depend on, beside weights and optimiser.
 
     Args:
@@ -41,7 +41,7 @@ class Course:
         stagnant: Epochs without improvement since the last one or the last reduction, after the warm-up.
         seconds: Wall time of the epochs done.
         finished: Whether the run is over, and :attr:`reason` why.
-        history: A row of numbers for each epoch.
+        rows: A row of numbers for each epoch.
     """
 
     higher_is_better: bool
@@ -54,7 +54,7 @@ class Course:
     seconds: float = 0.0
     finished: bool = False
     reason: str = ""
-    history: list[dict[str, float]] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
 
     def lr(self, training: TrainingConfig) -> float:
         """The learning rate of the epoch that comes next."""
@@ -72,7 +72,7 @@ class Course:
         epoch = self.epochs
         loss = row.get("val_loss", math.inf)
         better = self.best_epoch < 0 or self._is_better(training, score, loss)
-        self.history.append({"epoch": epoch, **row, "val": score, "lr": self.lr(training), "seconds": seconds})
+        self.rows.append({"epoch": epoch, **row, "val": score, "lr": self.lr(training), "seconds": seconds})
         self.seconds += seconds
         if better:
             self.best_score, self.best_loss, self.best_epoch = score, loss, epoch
@@ -108,6 +108,6 @@ class Course:
         return asdict(self)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Course:
+    def from_state(cls, state: Mapping[str, Any]) -> RunHistory:
         """Read back what :meth:`state_dict` gave."""
         return cls(**{f.name: state[f.name] for f in fields(cls)})

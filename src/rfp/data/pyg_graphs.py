@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rfp.data.collection import GraphCollection
-from rfp.data.config import DataConfig
+from rfp.data.data_config import DataConfig
 from rfp.data.labels import choose_masks, labels_from_numbers
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import PARTS

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rfp.data.collection import GraphCollection
-from rfp.data.config import DataConfig
+from rfp.data.data_config import DataConfig
 from rfp.data.folder_ids import GraphIds, NodeIds, number_graphs, number_nodes
 from rfp.data.labels import Labels, choose_masks, labels_from_numbers, labels_from_texts
 from rfp.data.loaded import LoadedTask

@@ -6,26 +6,26 @@ import pytest
 import torch
 
 from rfp.train.config import TrainingConfig
-from rfp.train.course import Course, scheduled_factor
+from rfp.train.run_history import RunHistory, scheduled_factor
 
 
-def follow(training: TrainingConfig, scores: list[float], higher: bool = False) -> tuple[Course, list[float]]:
-    course, rates = Course(higher), []
+def follow(training: TrainingConfig, scores: list[float], higher: bool = False) -> tuple[RunHistory, list[float]]:
+    history, rates = RunHistory(higher), []
     for value in scores:
-        rates.append(course.lr(training))
-        course.observe(training, value, {}, 1.0)
-        if course.finished:
+        rates.append(history.lr(training))
+        history.observe(training, value, {}, 1.0)
+        if history.finished:
             break
-    return course, rates
+    return history, rates
 
 
 def test_plateau_by_hand() -> None:
     training = TrainingConfig(lr=0.8, schedule="plateau", schedule_patience=2, schedule_factor=0.5, min_lr=0.15)
     # best, two without improvement, better, four without (halved twice), two more: below 0.15
-    course, rates = follow(training, [5, 6, 5, 4, 4, 4, 9, 9, 9, 9, 9])
+    history, rates = follow(training, [5, 6, 5, 4, 4, 4, 9, 9, 9, 9, 9])
     assert rates == [0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2]
-    assert (course.best_epoch, course.best_score, course.epochs) == (3, 4, 8)
-    assert course.reason == "the learning rate fell below 0.15"
+    assert (history.best_epoch, history.best_score, history.epochs) == (3, 4, 8)
+    assert history.reason == "the learning rate fell below 0.15"
 
 
 def test_plateau_is_torchs_with_one_epoch_less_of_patience() -> None:
@@ -62,22 +62,22 @@ def test_warm_up() -> None:
 
 
 def test_early_stopping() -> None:
-    course, _ = follow(TrainingConfig(patience=3), [0.1, 0.3, 0.3, 0.2, 0.1, 0.9], higher=True)
-    assert (course.epochs, course.best_epoch) == (5, 1)
-    assert course.reason == "no better validation score for 3 epochs"
+    history, _ = follow(TrainingConfig(patience=3), [0.1, 0.3, 0.3, 0.2, 0.1, 0.9], higher=True)
+    assert (history.epochs, history.best_epoch) == (5, 1)
+    assert history.reason == "no better validation score for 3 epochs"
     # An improvement in the last epoch that is waited for is in time.
-    course, _ = follow(TrainingConfig(patience=3), [0.3, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.9], higher=True)
-    assert (course.epochs, course.best_epoch) == (7, 3)
+    history, _ = follow(TrainingConfig(patience=3), [0.3, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.9], higher=True)
+    assert (history.epochs, history.best_epoch) == (7, 3)
 
 
 def test_of_equal_scores_the_smaller_loss_is_better() -> None:
-    course, training = Course(True), TrainingConfig()
+    history, training = RunHistory(True), TrainingConfig()
     seen = [
-        course.observe(training, score, {"val_loss": loss}, 1.0)
+        history.observe(training, score, {"val_loss": loss}, 1.0)
         for score, loss in [(0.5, 2), (0.5, 3), (0.5, 1), (0.4, 0)]
     ]
     assert seen == [True, False, True, False]
-    assert (course.best_epoch, course.best_score, course.best_loss) == (2, 0.5, 1)
+    assert (history.best_epoch, history.best_score, history.best_loss) == (2, 0.5, 1)
 
 
 def test_nan_beats_nothing_and_is_beaten_by_any_number() -> None:
@@ -88,14 +88,14 @@ def test_nan_beats_nothing_and_is_beaten_by_any_number() -> None:
         ("loss", [(0.5, 1.0), (0.9, nan), (0.1, 0.5)], [True, False, True]),
         ("loss", [(0.9, nan), (0.1, 5.0), (0.1, nan)], [True, True, False]),
     ):
-        course, training = Course(True), TrainingConfig(choose_by=chosen_by)
-        assert [course.observe(training, score, {"val_loss": loss}, 1.0) for score, loss in seen] == expected
-        assert math.isfinite(course.best_score + course.best_loss)
+        history, training = RunHistory(True), TrainingConfig(choose_by=chosen_by)
+        assert [history.observe(training, score, {"val_loss": loss}, 1.0) for score, loss in seen] == expected
+        assert math.isfinite(history.best_score + history.best_loss)
 
 
 def test_all_epochs() -> None:
-    course, _ = follow(TrainingConfig(epochs=3), [3, 2, 1, 0])
-    assert (course.finished, course.epochs, course.reason) == (True, 3, "all 3 epochs are done")
+    history, _ = follow(TrainingConfig(epochs=3), [3, 2, 1, 0])
+    assert (history.finished, history.epochs, history.reason) == (True, 3, "all 3 epochs are done")
 
 
 def test_state_is_plain_and_complete() -> None:
@@ -103,7 +103,7 @@ def test_state_is_plain_and_complete() -> None:
     scores = torch.rand(30, generator=torch.Generator().manual_seed(1)).tolist()
     whole, rates = follow(training, scores)
     first, early = follow(training, scores[:11])
-    restored = Course.from_state(first.state_dict())
+    restored = RunHistory.from_state(first.state_dict())
     late = []
     for value in scores[11:]:
         late.append(restored.lr(training))
@@ -111,4 +111,4 @@ def test_state_is_plain_and_complete() -> None:
     assert early + late == rates
     assert restored == whole
     assert restored.seconds == 30
-    assert math.isnan(Course(True).best_score)
+    assert math.isnan(RunHistory(True).best_score)
