@@ -12,7 +12,7 @@ from rfp.viz import show
 
 def test_a_picture_shows_itself_and_is_saved(tmp_path: Path) -> None:
     settings = Settings(num_channels=3, num_steps=4, operators=["adjacency", "normalized_laplacian"])
-    picture = show(nx.path_graph(6), settings, channel=2, place=1, steps=[4])
+    picture = show(nx.path_graph(6), settings, channel=2, operator=1, steps=[4])
     assert picture._repr_png_().startswith(b"\x89PNG")
     for name, begin in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")):
         picture.save(tmp_path / name)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rfp.cli.main import Interrupted
 from rfp.cli.options import reading
 from rfp.explorer.graphs import open_file
 from rfp.explorer.server import LOCAL, karate_club, serve
@@ -85,10 +86,13 @@ def explore(
             duplicates=duplicates,
         )
         shown = open_file(graph, options)
-    serve(
-        shown,
-        host=LOCAL if host == "localhost" else host,
-        port=port,
-        open_browser=browser,
-        say=lambda line: typer.echo(line, err=True),
-    )
+    try:
+        serve(
+            shown,
+            host=LOCAL if host == "localhost" else host,
+            port=port,
+            open_browser=browser,
+            say=lambda line: typer.echo(line, err=True),
+        )
+    except Interrupted:  # Ctrl-C is how it ends
+        typer.echo("Stopped.", err=True)

@@ -123,10 +123,7 @@ def plot(
         bar.stage("drawing")
         which: dict[str, Any] = {"channel": channel, "index": trajectory, "positions": placed}
         title = "" if graph[0] == "-" else Path(graph[0]).name
-        name = operators[show_operator]
-        figure = overview(
-            encoded, read, steps=step, second=second, operator=name, place=show_operator, title=title, **which
-        )
+        figure = overview(encoded, steps=step, second=second, operator=show_operator, title=title, **which)
         picture = Picture(figure)
         if output.suffix.lower() != ".html":
             picture.save(output)

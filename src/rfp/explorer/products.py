@@ -1,4 +1,4 @@
-r"""The product view: what unnormalised states estimate at a node and between two nodes (Proposition 4.1)."""
+r"""The product view: what the features tell about powers of S at a node and between two nodes (Proposition 4.1)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch import Tensor
 from rfp.errors import ArgumentError
 from rfp.explorer.encodings import Asked
 from rfp.operators import from_name
+from rfp.products import pairs
 
-# E[r²] of an entry, by which products are divided.
-_VARIANCE = {"normal": 1.0, "rademacher": 1.0, "uniform": 1 / 3}
 # Numbers compared at a time when looking for the nearest nodes.
 _CHUNK = 1 << 24
 
@@ -20,43 +19,52 @@ _CHUNK = 1 << 24
 def pair_products(asked: Asked, *, operator: int, node: int, other: int) -> dict[str, Any]:
     r"""Estimates of :math:`(S^p)_{uv}` for p = 0, ..., P with their standard errors, and the exact values.
 
-    .. math:: (S^p)_{vu} \approx \frac{1}{kB\sigma^2} \sum_{b, c} r_{bc}(u)\, (S^p r_{bc})(v)
+    The features are those of the encoding, propagated without its normalisation, which would mix the channels
+    (:mod:`rfp.products`).
 
     Args:
-        asked: A finished encoding with ``normalization="none"``.
+        asked: An encoding.
         operator: Which of its operators.
-        node: v.
-        other: u; the same node for return probabilities.
+        node: u.
+        other: v; the same node for return probabilities.
+
+    Raises:
+        ArgumentError: There is no such node.
     """
-    settings = asked.settings
-    if settings.normalization != "none":
-        raise ArgumentError(
-            f"products of normalised states estimate no power of S; normalization is {settings.normalization!r}"
-        )
-    n = asked.graph.graph.num_nodes
-    for index in (node, other):
-        if not 0 <= index < n:
-            raise ArgumentError(f"node must be from 0 to {n - 1}, got {index}")
-    storage = asked.trajectory.storage[:, :, operator]  # [n, B, P + 1, k]
-    kept = min(settings.num_channels, n) if settings.start == "orthonormal" else settings.num_channels
-    here, there = storage[node, ..., :kept].double(), storage[other, :, :1, :kept].double()
-    samples = (there * here).transpose(0, 1).flatten(1)  # [P + 1, B k]
-    # Columns of norm 1 have entries of variance 1/n, whatever they were drawn from.
-    samples = samples / (_VARIANCE[str(settings.distribution)] if settings.start == "drawn" else 1 / n)
-    count = samples.size(1)
-    error = samples.std(dim=1) / count**0.5 if count > 1 else torch.full((len(samples),), float("nan"))
+    settings, name = asked.settings, str(asked.settings.operators[operator])
+    check_node(asked, node)
+    check_node(asked, other)
+    found = pairs(
+        asked.graph.graph,
+        torch.tensor([[node], [other]]),
+        num_powers=settings.num_steps,
+        operator=name,
+        num_channels=settings.num_channels,
+        num_trajectories=settings.num_trajectories,
+        distribution=settings.distribution,
+        start=settings.start,
+        seed=settings.seed,
+        dtype=torch.float64,
+    )
     return {
-        "estimate": samples.mean(dim=1).tolist(),
-        "standard_error": error.tolist(),
-        "exact": exact_products(asked, operator, node, other).tolist(),
-        "samples": count,
-        "operator": str(settings.operators[operator]),
+        "estimate": found.value[0].tolist(),
+        "standard_error": found.standard_error[0].tolist(),
+        "exact": exact_products(asked, name, node, other).tolist(),
+        "samples": found.num_samples,
+        "operator": name,
     }
 
 
-def exact_products(asked: Asked, operator: int, node: int, other: int) -> Tensor:
-    r""":math:`(S^p)_{vu}` for p = 0, ..., P, ``[P + 1]``: one column of the powers, O(m P)."""
-    S = from_name(str(asked.settings.operators[operator]), asked.graph.graph, torch.float64)
+def check_node(asked: Asked, node: int) -> None:
+    """Refuse a node that the graph does not have."""
+    n = asked.graph.graph.num_nodes
+    if not 0 <= node < n:
+        raise ArgumentError(f"node must be from 0 to {n - 1}, got {node}")
+
+
+def exact_products(asked: Asked, operator: str, node: int, other: int) -> Tensor:
+    r""":math:`(S^p)_{uv}` for p = 0, ..., P, ``[P + 1]``: one column of the powers, O(m P)."""
+    S = from_name(operator, asked.graph.graph, torch.float64)
     column = torch.zeros(S.num_nodes, 1, dtype=torch.float64)
     column[other] = 1
     values = [column[node, 0]]
@@ -71,13 +79,12 @@ def nearest(asked: Asked, node: int, count: int = 10) -> list[tuple[int, float]]
 
     Costs O(n C).
     """
+    check_node(asked, node)
     flat = asked.trajectory.storage.flatten(1)  # [n, B O (P + 1) k]
-    if not 0 <= node < len(flat):
-        raise ArgumentError(f"node must be from 0 to {len(flat) - 1}, got {node}")
     rows = max(1, _CHUNK // max(1, flat.size(1)))
     distance = torch.cat([(part - flat[node]).double().norm(dim=1) for part in torch.split(flat, rows)])
     distance[node] = float("inf")
     distance = torch.where(distance.isnan(), float("inf"), distance)
     found = distance.topk(min(count, len(flat) - 1), largest=False)
-    pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-    return [(i, d) for i, d in pairs if d < float("inf")]
+    pairs_found = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    return [(i, d) for i, d in pairs_found if d < float("inf")]

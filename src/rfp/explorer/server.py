@@ -82,6 +82,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # from now on a browser may come; it waits until the server is ready
     except OSError as error:
         listener.close()
         raise ArgumentError(f"cannot listen on {host}:{port} ({error.strerror or error}); try --port 0") from error

@@ -46,7 +46,7 @@ def show(graph: Any, settings: Settings | None = None, *, channel: int = 0, **dr
         graph: Anything :func:`rfp.encode` takes.
         settings: The arguments of the encoding.
         channel: The channel that colours the nodes.
-        drawing: ``steps``, ``second``, ``index``, ``positions`` or ``title`` of :func:`~rfp.viz.overview`.
+        drawing: ``steps``, ``second``, ``operator``, ``index``, ``positions``, ``title`` of :func:`~rfp.viz.overview`.
 
     Example:
         >>> import networkx as nx
@@ -54,7 +54,4 @@ def show(graph: Any, settings: Settings | None = None, *, channel: int = 0, **dr
         >>> picture.to_bytes("png")[:4]
         b'\\x89PNG'
     """
-    settings = settings or Settings()
-    trajectory = encode(graph, settings)
-    operator = settings.operators[drawing.get("place", 0)]
-    return Picture(overview(trajectory, graph, channel=channel, operator=operator, **drawing))
+    return Picture(overview(encode(graph, settings), channel=channel, **drawing))

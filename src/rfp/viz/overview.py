@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, GraphError, MissingExtraError
 from rfp.propagate import Trajectory
 from rfp.viz.layout import positions as lay_out
-from rfp.viz.trajectory import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter
+from rfp.viz.trajectory import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter, graph_of
 
 _MOST_STEPS = 8
 
@@ -30,13 +29,11 @@ def chosen_steps(num_steps: int) -> list[int]:
 
 def overview(
     trajectory: Trajectory,
-    graph: Any,
     *,
     steps: Sequence[int] | None = None,
     channel: int = 0,
     second: int | None = None,
-    operator: Any = "normalized_adjacency",
-    place: int = 0,
+    operator: int = 0,
     index: int = 0,
     positions: NDArray[np.float32] | None = None,
     title: str = "",
@@ -44,13 +41,11 @@ def overview(
     """Draw a trajectory in one figure: coloured graphs above; scatter, angles, Ritz values or dependent columns below.
 
     Args:
-        trajectory: Of this graph.
-        graph: Anything :func:`rfp.encode` takes.
+        trajectory: What :func:`rfp.encode` returned.
         steps: Steps at which the graph is drawn, at most eight.
         channel: The channel that colours the nodes.
         second: The other channel of the scatter; the next one if not given.
-        operator: What the trajectory was propagated by: angles need it, and need it symmetric.
-        place: Which of the trajectory's operators that was, from 0.
+        operator: From 0, if there are several.
         index: Which of the B trajectories, from 0.
         positions: ``[n, 2]``; laid out if not given.
         title: Above everything.
@@ -68,7 +63,7 @@ def overview(
     if not 1 <= len(shown) <= _MOST_STEPS:
         raise ArgumentError(f"between 1 and {_MOST_STEPS} steps are drawn, got {len(shown)}")
     other = second if second is not None else (channel + 1) % k
-    read = as_graph(graph)
+    read = graph_of(trajectory)
     placed = lay_out(read) if positions is None else positions
     width = max(10.0, 3.2 * len(shown))
     extent = np.ptp(placed, axis=0) + 1e-6
@@ -77,19 +72,19 @@ def overview(
     rows: Any = figure.subfigures(2, 1, height_ratios=[upper, 3.4])
     above, below = rows
     for ax, step in zip(above.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        draw_graph(trajectory, read, step=step, channel=channel, operator=place, index=index, positions=placed, ax=ax)
+        draw_graph(trajectory, step=step, channel=channel, operator=operator, index=index, positions=placed, ax=ax)
     left, middle, right = below.subplots(1, 3)
-    draw_scatter(trajectory, step=shown[-1], channels=(channel, other), operator=place, index=index, ax=left)
+    draw_scatter(trajectory, step=shown[-1], channels=(channel, other), operator=operator, index=index, ax=left)
     try:
-        draw_angles(trajectory, read, operator=operator, place=place, index=index, ax=middle)
-        draw_ritz_values(trajectory, read, operator=operator, place=place, index=index, ax=right)
+        draw_angles(trajectory, operator=operator, index=index, ax=middle)
+        draw_ritz_values(trajectory, operator=operator, index=index, ax=right)
     except (ArgumentError, GraphError) as error:
         middle.clear()
         middle.axis("off")
         reason = textwrap.fill(str(error), 44)
         middle.text(0.5, 0.5, f"No angles here:\n{reason}", ha="center", va="center", fontsize=8, color="0.4")
         right.clear()
-        draw_dependent(trajectory, operator=place, ax=right)
+        draw_dependent(trajectory, operator=operator, ax=right)
     if title:
         figure.suptitle(title, fontsize=12, fontweight="bold")
     return figure

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, MissingExtraError
+from rfp.graph import Graph
 from rfp.operators import as_operator
 from rfp.propagate import Trajectory
 from rfp.theory import Convergence, measure_states
@@ -62,25 +63,25 @@ def channel_values(
 
 def draw_graph(
     trajectory: Trajectory,
-    graph: Any,
     *,
     step: int = -1,
     channel: int = 0,
     operator: int = 0,
     index: int = 0,
     positions: NDArray[np.float32] | None = None,
+    graph: Any = None,
     ax: Any = None,
 ) -> Any:
     """Draw the graph, its nodes coloured by a channel at a step; the colours are symmetric around zero.
 
     Args:
-        trajectory: Of this graph.
-        graph: Anything :func:`rfp.encode` takes.
+        trajectory: What :func:`rfp.encode` returned.
         step: p; negative from the last.
         channel: From 0.
         operator: From 0, if there are several.
         index: Which of the B trajectories, from 0.
         positions: ``[n, 2]``; laid out anew if not given (:func:`rfp.viz.layout.positions`).
+        graph: Another one than the trajectory's own, or that of a trajectory which does not know it.
         ax: Where to draw.
 
     Returns:
@@ -90,10 +91,10 @@ def draw_graph(
         >>> import networkx as nx, rfp
         >>> club = nx.karate_club_graph()
         >>> t = rfp.encode(club, num_channels=4, num_steps=16, seed=0)
-        >>> draw_graph(t, club, step=16, channel=1).get_title()
+        >>> draw_graph(t, step=16, channel=1).get_title()
         'step 16, channel 1'
     """
-    read = as_graph(graph).to("cpu")
+    read = graph_of(trajectory, graph)
     values = channel_values(trajectory, step=step, channel=channel, operator=operator, index=index)
     ax = new_axes() if ax is None else ax
     placed = lay_out(read) if positions is None else np.asarray(positions)
@@ -162,54 +163,57 @@ def draw_scatter(
     return ax
 
 
-def measured(trajectory: Trajectory, graph: Any, operator: Any, *, place: int = 0, index: int = 0) -> Convergence:
-    """How far each step of a trajectory is from the dominant eigenvectors of its operator; at most 5000 nodes."""
-    read = as_graph(graph).to("cpu")
+def graph_of(trajectory: Trajectory, graph: Any = None) -> Graph:
+    """The graph that is given, or the trajectory's own."""
+    if graph is None and trajectory.graph is None:
+        raise ArgumentError("this trajectory does not know its graph (rfp.propagate made it); give graph=")
+    return as_graph(trajectory.graph if graph is None else graph).to("cpu")
+
+
+def measured(trajectory: Trajectory, *, operator: int = 0, index: int = 0) -> Convergence:
+    """How far each step of a trajectory is from the dominant eigenvectors of its operator.
+
+    Raises:
+        ArgumentError: There is more than one graph, one of more than 5000 nodes, or the operator is not symmetric.
+    """
+    if trajectory.settings is None:
+        raise ArgumentError("this trajectory does not know its operators (rfp.propagate made it); use rfp.encode")
+    read = graph_of(trajectory)
     if read.num_graphs != 1:
         raise ArgumentError(f"angles are measured on one graph, got a batch of {read.num_graphs}")
-    values, vectors = dense_eigenpairs(read, operator)
+    channel_values(trajectory, step=0, operator=operator, index=index)  # checks the numbers
+    S = trajectory.settings.operators[operator]
+    values, vectors = dense_eigenpairs(read, S)
     order = values.abs().argsort(descending=True, stable=True)
-    states: Tensor = trajectory.storage[:, index, place].detach().cpu().transpose(0, 1)  # [P + 1, n, k]
-    S = as_operator(operator, read, torch.float64)
-    return measure_states(states[:, :, : read.num_nodes], S, values[order], vectors[:, order])
+    states: Tensor = trajectory.storage[:, index, operator].detach().cpu().transpose(0, 1)  # [P + 1, n, k]
+    known = values[order], vectors[:, order]
+    return measure_states(states[:, :, : read.num_nodes], as_operator(S, read, torch.float64), *known)
 
 
-def draw_angles(
-    trajectory: Trajectory,
-    graph: Any,
-    *,
-    operator: Any = "normalized_adjacency",
-    place: int = 0,
-    index: int = 0,
-    ax: Any = None,
-) -> Any:
+def draw_angles(trajectory: Trajectory, *, operator: int = 0, index: int = 0, ax: Any = None) -> Any:
     """Draw the principal angles of each step to the dominant eigenvectors, and the rate of Proposition 4.2.
 
     Args:
-        trajectory: Of this graph.
-        graph: One graph of at most 5000 nodes.
-        operator: The symmetric operator it was propagated by.
-        place: Which of the trajectory's operators that was, from 0.
+        trajectory: Of one graph of at most 5000 nodes and a symmetric operator.
+        operator: From 0, if there are several.
         index: Which of the B trajectories, from 0.
         ax: Where to draw.
+
+    Example:
+        >>> import networkx as nx, rfp
+        >>> t = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=16)
+        >>> draw_angles(t).get_yscale()
+        'log'
     """
     ax = new_axes() if ax is None else ax
-    curves.draw_angles(ax, measured(trajectory, graph, operator, place=place, index=index))
+    curves.draw_angles(ax, measured(trajectory, operator=operator, index=index))
     return ax
 
 
-def draw_ritz_values(
-    trajectory: Trajectory,
-    graph: Any,
-    *,
-    operator: Any = "normalized_adjacency",
-    place: int = 0,
-    index: int = 0,
-    ax: Any = None,
-) -> Any:
+def draw_ritz_values(trajectory: Trajectory, *, operator: int = 0, index: int = 0, ax: Any = None) -> Any:
     """Draw the Ritz values of each step and the eigenvalues they approach; arguments as in :func:`draw_angles`."""
     ax = new_axes() if ax is None else ax
-    curves.draw_ritz_values(ax, measured(trajectory, graph, operator, place=place, index=index))
+    curves.draw_ritz_values(ax, measured(trajectory, operator=operator, index=index))
     return ax
 
 

@@ -24,7 +24,7 @@ export class Controls {
   constructor(form, choices) {
     this.form = form;
     this.known = choices.operators;
-    form.innerHTML = NUMBERS.map(([name, letter, words, low, high]) => `
+    form.innerHTML = `<p class="problem" id="problem" role="alert" hidden></p>` + NUMBERS.map(([name, letter, words, low, high]) => `
       <div class="field"><span><label for="in-${name}">${letter} <small>${words}</small></label></span>
         <input type="number" id="in-${name}" data-name="${name}" min="${low}" step="1" inputmode="numeric">
         <input type="range" data-name="${name}" min="${low}" max="${high}" step="1" aria-label="${letter}, ${words}"></div>`).join("") + `
@@ -36,7 +36,6 @@ export class Controls {
         <select id="in-${name}" data-name="${name}">${choices[name].map((choice) => `<option value="${choice}">${NAMES[choice] ?? choice}</option>`).join("")}</select></div>`).join("") + `
       <div class="field"><span><label for="in-seed">seed</label></span>
         <div class="seed"><input type="number" id="in-seed" data-name="seed" step="1"><button type="button" id="reseed" class="icon" title="Another seed" aria-label="Another seed"><svg viewBox="0 0 24 24"><path d="M5 3h14a2 2 0 0 1 2 2v14a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2V5a2 2 0 0 1 2-2zm3 3a2 2 0 1 0 0 4 2 2 0 0 0 0-4zm8 8a2 2 0 1 0 0 4 2 2 0 0 0 0-4zm-4-4a2 2 0 1 0 0 4 2 2 0 0 0 0-4z"/></svg></button></div></div>
-      <p class="problem" id="problem" role="alert" hidden></p>
       <button type="button" id="reset">Reset settings</button>`;
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", (event) => this.#changed(event.target));

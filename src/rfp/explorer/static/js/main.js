@@ -330,7 +330,7 @@ function showSelection() {
   const encoding = side?.encoder.current;
   if (!state.selected.length || !encoding || encoding.graph !== state.graph) { views.products.say(); views.nearest.clear(); return; }
   const shown = (error) => { if (error.status !== 0 && error.status !== 404) views.products.say(error.message); };
-  views.products.set(state.graph, encoding.settings, state.operator, state.selected, state.step, name).catch(shown);
+  views.products.set(encoding, state.operator, state.selected, state.step, name).catch(shown);
   views.nearest.set(encoding, state.selected[0], name).catch(shown);
 }
 

@@ -3,13 +3,11 @@
 import { getJson } from "./api.js";
 import { card } from "./chart.js";
 import { css, show } from "./colors.js";
-import { Encoder } from "./encodings.js";
 
 export class ProductsView {
   constructor(root) {
     this.card = card(root, "Return probabilities");
     this.heading = root.querySelector("h3");
-    this.encoder = new Encoder("products", () => {});
     this.say();
   }
 
@@ -22,15 +20,11 @@ export class ProductsView {
   }
 
   /** Estimate for the selected nodes; `name` gives a node's id. */
-  async set(graph, settings, operator, selected, step, name) {
-    if (!selected.length) { this.say(); return; }
+  async set(encoding, operator, selected, step, name) {
     const [node, other = node] = selected;
     const round = (this.round = (this.round ?? 0) + 1);
-    // The same features, propagated without normalisation: products of normalised states estimate nothing.
-    const found = await this.encoder.ask(graph, { ...settings, normalization: "none" });
-    if (!found) return;
-    const at = Math.min(operator, found.shape.operators - 1);
-    const products = await getJson(`encodings/${found.key}/products?operator=${at}&node=${node}&other=${other}`);
+    const at = Math.min(operator, encoding.shape.operators - 1);
+    const products = await getJson(`encodings/${encoding.key}/products?operator=${at}&node=${node}&other=${other}`);
     if (round !== this.round) return;
     const pair = selected.length > 1;
     const S = products.operator;
@@ -62,7 +56,7 @@ export class ProductsView {
     ], { xLabel: "steps p", after: bars, xRange: () => [-0.4, steps.length - 0.6], yRange: () => [low - 0.06 * (high - low || 1), high + 0.06 * (high - low || 1)] });
     this.card.chart.setStep(step);
     this.card.legend([["estimate ± standard error", "dot c-a"], ["exact", "c-warm"]]);
-    this.card.note(`${pair ? "(Sᵖ)ᵤᵥ" : "(Sᵖ)ᵥᵥ"} of ${S}, from products of the features with their unnormalised steps, ${found.settings.num_channels} channels × ${found.shape.trajectories}.`);
+    this.card.note(`${pair ? "(Sᵖ)ᵤᵥ" : "(Sᵖ)ᵥᵥ"} of ${S}: products of these features, propagated without normalisation. More channels or an orthonormal start: smaller errors.`);
   }
 }
 
