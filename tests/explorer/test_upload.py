@@ -106,6 +106,8 @@ def test_limits_of_bytes_nodes_and_edges(page: Page) -> None:
     assert "nodes" in error("claims.mtx", claims)
     claims = b"%%MatrixMarket matrix coordinate real general\n3 3 100000000000\n1 1 1\n"
     assert "edges" in error("claims.mtx", claims)
+    assert "nodes" in error("claims.net", b"*Vertices 1000000000000\n1 a\n*Edges\n1 1\n")
+    assert "deep.json" in error("deep.json", b"[" * 15_000)
     entities = b'<!DOCTYPE x [<!ENTITY a "aaaa">]><graphml>&a;</graphml>'
     assert "entities" in error("entities.graphml", entities)
 

@@ -7,6 +7,7 @@ go to a file of our own naming in a private folder, which is gone when the graph
 from __future__ import annotations
 
 import gzip
+import re
 import tempfile
 import zipfile
 import zlib
@@ -23,7 +24,7 @@ from rfp.io.readers import find_format
 
 # torch.load reads pickles; even restricted to weights they are not taken from a page.
 _REFUSED = ("pyg",)
-_CHUNK = 1 << 20
+_PAJEK_NODES = re.compile(rb"^\s*\*vertices\s+(\d+)", re.IGNORECASE | re.MULTILINE)
 _LONGEST_NAME = 120
 
 
@@ -89,6 +90,8 @@ def read_upload(body: bytes, name: str, limits: Limits, options: ReadOptions | N
                 loaded = read_files(path, replace(options or ReadOptions(), format=kind))
             except RFPError as error:
                 raise type(error)(str(error).replace(str(path), shown)) from error
+            except Exception as error:  # whatever a parser meets in a stranger's bytes, the page gets one line
+                raise FileError(f"{shown}: cannot be read as {kind} ({type(error).__name__})") from error
     except (zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise FileError(f"{shown}: not a gzip file, or a damaged one; pack it again") from error
     limits.check_graph(loaded.graph.num_nodes, loaded.graph.num_edges)
@@ -122,6 +125,8 @@ def _check_claims(kind: str, path: Path, limits: Limits) -> None:
             limits.check_graph(max(numbers[:2]), numbers[2] if len(numbers) > 2 else numbers[0] * numbers[1])
     elif kind == "parquet":
         _check_parquet(path, limits)
+    elif kind == "pajek" and (claimed := _PAJEK_NODES.search(path.read_bytes())):
+        limits.check_graph(int(claimed[1]), 0)
     elif kind in ("graphml", "gexf") and b"<!ENTITY" in path.read_bytes():
         raise GraphError("the file declares entities, which no graph needs; remove them")
 
