@@ -113,7 +113,7 @@ def test_every_control_recomputes(open_tab: OpenTab) -> None:
     address = tab.page.url
     tab.page.reload()
     tab.settle()
-    assert tab.page.url == address
+    tab.until("(address) => location.href === address", address)
     np.testing.assert_array_equal(tab.values(), t.states[1, :, 7, 2 * 6 + 4].numpy())
     tab.page.click("#reset")
     tab.asked("num_channels", 16)

@@ -40,7 +40,8 @@ const NUMBERS = ["num_channels", "num_steps", "normalize_every", "num_trajectori
 let timer = 0;
 function writeAddress() {
   clearTimeout(timer);
-  timer = setTimeout(() => history.replaceState(null, "", address()), 120);
+  // Not while a graph is being opened: the address would forget which.
+  timer = setTimeout(() => { if (state.graph) history.replaceState(null, "", address()); }, 120);
 }
 
 export function address() {
