@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+import rfp
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.operators import DenseOperator, from_matrix, from_name
-from rfp.propagate import Report, propagate, states
+from rfp.propagate import propagate, states
+from rfp.trajectory import Report
 
 KARATE = as_graph(nx.Graph(nx.karate_club_graph().edges))
 
@@ -131,6 +133,80 @@ def test_progress_counts_every_step() -> None:
         calls.clear()
         propagate([hat, hat], r, num_steps=4, progress=calls.append, backend=backend)
         assert sum(calls) == 8
+
+
+def test_a_record_hook_keeps_the_backend_that_was_asked_for() -> None:
+    hat, r = from_name("normalized_adjacency", KARATE), features(34, 4, 1, torch.float32)
+
+    def double(a: torch.Tensor, ptr: torch.Tensor) -> torch.Tensor:
+        return 2 * a
+
+    for backend in ("reference", "sparse"):
+        got = propagate(hat, r, num_steps=2, record=double, backend=backend)
+        assert got.report.backend == backend
+        torch.testing.assert_close(got.states, 2 * propagate(hat, r, num_steps=2, backend=backend).states)
+    assert propagate(hat, r, num_steps=2, record=double).report.backend == "sparse"
+    with pytest.raises(ArgumentError, match=r"backend must be one of .*, got 'nonsense'"):
+        propagate(hat, r, num_steps=2, record=double, backend="nonsense")
+    with pytest.raises(ArgumentError, match='"compiled" computes whole trajectories and cannot go step by step'):
+        propagate(hat, r, num_steps=2, record=double, backend="compiled")
+
+
+def test_states_by_a_backend_that_cannot_step_are_refused() -> None:
+    hat, r = from_name("normalized_adjacency", KARATE), features(34, 4, 1, torch.float32)
+    with pytest.raises(ArgumentError, match='use backend="auto" or one of "cuda_sparse", "sparse", "reference"'):
+        next(iter(states(hat, r, num_steps=2, backend="compiled")))
+    with pytest.raises(ArgumentError, match="backend must be one of"):
+        next(iter(states(hat, r, num_steps=2, backend="nonsense")))
+    assert len(list(states(hat, r, num_steps=2))) == 3
+
+
+@pytest.mark.parametrize("backend", ["reference", "sparse", "compiled"])
+def test_progress_is_one_for_each_step_of_each_operator(backend: str) -> None:
+    operators = [from_name(name, KARATE) for name in ("adjacency", "normalized_adjacency")]
+    told: list[int] = []
+    propagate(operators, features(34, 4, 1, torch.float32), num_steps=3, backend=backend, progress=told.append)
+    assert told == [1] * 6
+
+
+def test_progress_with_a_learned_operator() -> None:
+    matrix = torch.randn(34, 34, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    told: list[int] = []
+    out = propagate(DenseOperator(matrix), features(34, 4, 2, torch.float32), num_steps=3, progress=told.append)
+    assert told == [1, 1, 1]
+    assert out.storage.shape == (34, 2, 1, 4, 4)
+    assert out.states.requires_grad
+
+
+def test_several_learned_operators_lie_where_they_belong() -> None:
+    generator = torch.Generator().manual_seed(1)
+    matrices = [torch.randn(34, 34, generator=generator).requires_grad_() for _ in range(2)]
+    r = features(34, 3, 2, torch.float32)
+    both = propagate([DenseOperator(matrix) for matrix in matrices], r, num_steps=2, normalization="none").storage
+    for o, matrix in enumerate(matrices):
+        torch.testing.assert_close(both[:, :, o, 0].transpose(0, 1), r)
+        torch.testing.assert_close(both[:, :, o, 2].transpose(0, 1), matrix @ (matrix @ r))
+
+
+@pytest.mark.parametrize("normalize_every", [1, 2])
+def test_a_step_comes_with_the_factor_that_made_it(normalize_every: int) -> None:
+    from rfp.backends.problem import Problem
+    from rfp.backends.sparse.loop import loop
+    from rfp.settings import Settings
+
+    graph = as_graph([nx.karate_club_graph(), nx.path_graph(5), nx.star_graph(3)])  # more channels than nodes
+    S, r = from_name("normalized_adjacency", graph), rfp.random_features(graph, num_channels=6, num_trajectories=2)
+    problem = Problem.from_objects(S, r, graph.offsets, Settings(num_steps=4, normalize_every=normalize_every))
+    before = None
+    for p, step in enumerate(loop(problem, S)):
+        assert (step.factor is None) == (p == 0 or p % normalize_every != 0)
+        if step.factor is not None:
+            assert step.factor.shape == (3, 2, 6, 6)
+            for g in range(3):
+                rows = slice(int(graph.offsets[g]), int(graph.offsets[g + 1]))
+                product = (S.to_dense() @ before)[:, rows].double()
+                torch.testing.assert_close(product @ step.factor[g], step.state[:, rows].double(), atol=2e-5, rtol=1e-4)
+        before = step.state
 
 
 @pytest.mark.parametrize("fallback", ["cholesky_dropping", "gram_schmidt"])

@@ -65,7 +65,7 @@ def test_integers_of_numpy_and_torch_are_integers() -> None:
         ({"normalization": 3}, "normalization must be one of .*, got 3"),
         ({"distribution": "cauchy"}, "distribution must be one of .*, got 'cauchy'"),
         ({"start": "orthogonal"}, "start must be one of .*, got 'orthogonal'"),
-        ({"backend": "nonsense"}, "backend must be one of 'auto', 'reference', .*, got 'nonsense'"),
+        ({"backend": "nonsense"}, "backend must be one of 'auto', 'learned', .*, got 'nonsense'"),
         ({"dtype": torch.float16}, r"dtype must be torch\.float32 or torch\.float64, got torch\.float16; to keep"),
         ({"dtype": "double precision"}, "dtype must be a torch dtype .*, got 'double precision'"),
         ({"storage_dtype": torch.int32}, r"storage_dtype must be a floating-point type .*, got torch\.int32"),
@@ -115,7 +115,7 @@ def test_the_keywords_for_type_checkers_are_the_fields() -> None:
 
 
 def test_the_names_of_backends_are_those_there_are() -> None:
-    assert ("auto", *backends.BACKENDS) == BACKEND_NAMES
+    assert ("auto", *(backend.name for backend in backends.BACKENDS)) == BACKEND_NAMES
 
 
 @pytest.mark.parametrize("face", [rfp.encode, rfp.estimate, stream, RandomFeaturePropagation])

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from rfp.graph import Graph as Graph
     from rfp.io import read_graph as read_graph
     from rfp.operators import Operator as Operator
-    from rfp.propagate import Report as Report
-    from rfp.propagate import Trajectory as Trajectory
     from rfp.propagate import propagate as propagate
     from rfp.propagate import states as states
     from rfp.settings import Settings as Settings
+    from rfp.trajectory import Report as Report
+    from rfp.trajectory import Trajectory as Trajectory
 
 # Public name -> the module that defines it; the imports above say the same to type checkers, and a test compares them.
 _HOMES = {
@@ -49,9 +49,9 @@ _HOMES = {
     "NumericalError": "errors",
     "Operator": "operators",
     "RFPError": "errors",
-    "Report": "propagate",
+    "Report": "trajectory",
     "Settings": "settings",
-    "Trajectory": "propagate",
+    "Trajectory": "trajectory",
     "as_graph": "conversion",
     "encode": "encode",
     "estimate": "estimate",

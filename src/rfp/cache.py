@@ -13,8 +13,8 @@ from torch import Tensor
 from rfp._version import __version__
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
-from rfp.propagate import Report, Trajectory
 from rfp.settings import Settings
+from rfp.trajectory import Report, Trajectory
 
 
 class EncodingCache:

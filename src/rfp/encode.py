@@ -6,17 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Unpack
 
-import torch
 from torch import Tensor
 
+from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError
-from rfp.features import random_features
 from rfp.graph import Graph
-from rfp.operators import Operator, as_operator
-from rfp.propagate import Trajectory, propagate
+from rfp.propagate import run
 from rfp.settings import Arguments, Settings, shows_settings
+from rfp.sinks import Memory
+from rfp.trajectory import Trajectory
 
 
 @shows_settings(Arguments)
@@ -49,7 +48,8 @@ def encode(
         progress: Called with 1 after each step of each operator.
 
     Returns:
-        The :class:`~rfp.propagate.Trajectory`: ``states`` ``[B, n, P + 1, O k]``, ``flat()`` ``[B, n, C]``, ``report``.
+        The :class:`~rfp.trajectory.Trajectory`: ``states`` ``[B, n, P + 1, O k]``, ``flat()`` ``[B, n, C]``, and
+        ``report``.
 
     Costs O(P O (m k B + n k² B)) time, O(n O (P + 1) k B) memory for the result and two steps' worth beside it.
 
@@ -67,8 +67,10 @@ def encode(
         hit = stored.load(key, read.device)
         if hit is not None:
             return _with_origin(hit, settings, read, features)
-    operators, drawn = prepare(settings, read, features=features, graph_keys=graph_keys)
-    trajectory = propagate(operators, drawn, settings, ptr=read.offsets, progress=progress)
+    problem = Problem.of(settings, read, features, graph_keys)
+    memory = Memory(problem)
+    report = run(problem, memory, progress=progress)
+    trajectory = Trajectory(memory.storage, report)
     if stored is not None:
         stored.save(key, trajectory)
     return _with_origin(trajectory, settings, read, features)
@@ -77,38 +79,3 @@ def encode(
 def _with_origin(trajectory: Trajectory, settings: Settings, graph: Graph, features: Tensor | None) -> Trajectory:
     known = settings if features is None else replace(settings, distribution="normal")
     return replace(trajectory, settings=known, graph=graph)
-
-
-def prepare(
-    settings: Settings, graph: Graph, *, features: Tensor | None = None, graph_keys: Tensor | None = None
-) -> tuple[list[Operator], Tensor]:
-    """The operators and the features ``[B, n, k]`` that :func:`~rfp.propagate.propagate` starts from."""
-    operators = [as_operator(operator, graph, settings.dtype) for operator in settings.operators]
-    if features is not None:
-        return operators, _given_features(features, graph, settings.dtype)
-    return operators, draw_features(settings, graph, graph_keys)
-
-
-def draw_features(settings: Settings, graph: Graph, graph_keys: Tensor | None = None) -> Tensor:
-    """The random features as they are drawn, ``[B, n, k]``."""
-    return random_features(
-        graph,
-        num_channels=settings.num_channels,
-        num_trajectories=settings.num_trajectories,
-        distribution=settings.distribution,
-        seed=settings.seed,
-        dtype=settings.dtype,
-        graph_keys=graph_keys,
-    )
-
-
-def _given_features(features: Tensor, graph: Graph, dtype: torch.dtype) -> Tensor:
-    if features.dim() == 2:
-        features = features[None]
-    if features.dim() != 3 or features.size(1) != graph.num_nodes:
-        raise ArgumentError(
-            f"features must have shape [n, k] or [B, n, k] with n = {graph.num_nodes}, got {list(features.shape)}"
-        )
-    if not bool(torch.isfinite(features).all()):
-        raise ArgumentError("features must be finite, got NaN or infinity; clean them or draw random ones")
-    return features.to(graph.device, dtype)

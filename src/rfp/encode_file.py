@@ -20,9 +20,9 @@ from rfp.io import Encoding, LoadedGraph, ReadOptions, read_files
 from rfp.io.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import find_writer, write_node_ids, write_npy
-from rfp.propagate import Report
 from rfp.settings import Settings
 from rfp.streaming import stream
+from rfp.trajectory import Report
 
 # Above this part of the free memory the result is streamed: the estimate leaves out what the allocator wastes.
 MEMORY_SHARE = 0.7

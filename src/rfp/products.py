@@ -42,14 +42,15 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor
 
+from rfp.backends.problem import draw_features
 from rfp.conversion import as_graph
-from rfp.encode import draw_features
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, Operator, as_operator
-from rfp.propagate import Trajectory, states
+from rfp.propagate import states
 from rfp.settings import Settings, as_integer
+from rfp.trajectory import Trajectory
 
 # E[r^2] of the named distributions (:mod:`rfp.features`).
 _VARIANCE = {"normal": 1.0, "rademacher": 1.0, "uniform": 1 / 3}
@@ -102,7 +103,7 @@ def diagonal(
     For ``operator="random_walk"`` these are the return probabilities of walks of p steps (what RWPE is made of).
 
     Args:
-        source: A :class:`~rfp.propagate.Trajectory`, or a graph in any form :func:`rfp.encode` takes: then the states
+        source: A :class:`~rfp.trajectory.Trajectory`, or a graph in any form :func:`rfp.encode` takes: then the states
             are computed one after the other and two of them are kept.
         num_powers: L. Of a trajectory by default all it tells; of a graph by default 16.
         operator: Of a graph: S, by default ``"normalized_adjacency"``. Of a trajectory: which of its operators, by

@@ -1,158 +1,33 @@
 r"""The one loop (Eq. 1-2): propagate, normalise every w steps, keep the trajectory.
 
-Every other method of this library is a call of :func:`propagate` or :func:`states` with other arguments.
+A :class:`~rfp.backends.problem.Problem` goes to a :class:`~rfp.backends.backend.Backend`, whose states go to a
+:class:`~rfp.sinks.Sink`. Every other method of this library is a call of :func:`propagate` or :func:`states` with other
+arguments.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from importlib import import_module
+from itertools import product
 from typing import Unpack
 
-import torch
 from torch import Tensor
 
-from rfp.backends import choose, reference, sparse
-from rfp.backends.problem import Problem, Step, check_finite
-from rfp.backends.start import begin
-from rfp.errors import NumericalError
-from rfp.graph import Graph
-from rfp.normalization import Events, count_events
+from rfp.backends import choose
+from rfp.backends.backend import Backend
+from rfp.backends.finite import FiniteWatch, numbered
+from rfp.backends.problem import Problem, Step
+from rfp.backends.reference import REFERENCE
+from rfp.backends.start import begun
+from rfp.normalization import Events
 from rfp.operators import Operator
 from rfp.settings import LoopArguments, Settings, shows_settings
+from rfp.sinks import Memory, Sink
+from rfp.trajectory import Report, Trajectory
 
 # What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
 Record = Callable[[Tensor, Tensor], Tensor]
-Loop = Callable[[Problem, Operator], Iterator[Step]]
-
-_LOOPS = {"reference": reference.loop, "sparse": sparse.loop}
-# Backends that compute the whole trajectory in one call; their modules need Numba or Triton.
-_WHOLE = {
-    "compiled": "rfp.backends.small_graphs",
-    "fused": "rfp.backends.fused",
-    "cuda_sparse": "rfp.backends.cuda_sparse",
-    "dense": "rfp.backends.dense",
-}
-# Ways of orthonormalising that a plain full-rank QR never needs.
-_FALLBACKS = ("cholesky_dropping", "gram_schmidt")
-
-
-@dataclass(frozen=True)
-class Report:
-    """What ran: the backend and why, how often each method of orthonormalisation, how many columns were dependent.
-
-    Args:
-        backend: Its name.
-        reason: Why it was chosen.
-        steps: The events of each step; those that a GPU still counts are waited for when somebody asks.
-    """
-
-    backend: str
-    reason: str
-    steps: Sequence[Events] = ()
-
-    @cached_property
-    def events(self) -> Counter[str]:
-        """The events of all steps, added up."""
-        return count_events(self.steps)
-
-    @property
-    def dependent_columns(self) -> int:
-        """Columns set to zero because they depend on earlier ones, over all steps, graphs and trajectories."""
-        return self.events["dependent_columns"]
-
-    def check_strict(self) -> None:
-        """Raise if the result departs anywhere from a plain full-rank QR."""
-        used = [name for name in _FALLBACKS if self.events[name]]
-        if used or self.dependent_columns:
-            raise NumericalError(
-                f"strict=True: {self.dependent_columns} dependent columns were set to zero"
-                f"{' and ' + ' and '.join(used) + ' was needed' if used else ''}; use fewer channels, "
-                "normalise more often, or float64"
-            )
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    r"""The trajectories :math:`t_1, \dots, t_B` of every operator.
-
-    Args:
-        storage: ``[n, B, O, P + 1, k]``, node-first, so that a node's whole encoding is contiguous.
-        report: What ran.
-        settings: The arguments, where :func:`rfp.encode` made it: what its products mean depends on them
-            (:mod:`rfp.products`). Of given features the distribution is taken to be standard.
-        graph: Where :func:`rfp.encode` made it.
-    """
-
-    storage: Tensor
-    report: Report
-    settings: Settings | None = field(default=None, repr=False)
-    graph: Graph | None = field(default=None, repr=False)
-
-    @property
-    def states(self) -> Tensor:
-        """``[B, n, P + 1, O k]``: step ``p`` of all operators side by side. A view for one operator."""
-        n, b, o, p, k = self.storage.shape
-        return self.storage.permute(1, 0, 3, 2, 4).reshape(b, n, p, o * k)
-
-    def flat(self) -> Tensor:
-        r"""``[B, n, C]``, C = O (P + 1) k. Always a view.
-
-        :math:`r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of the first operator, then of the second.
-        """
-        return self.storage.flatten(2).transpose(0, 1)
-
-    def node_first(self) -> Tensor:
-        """``[n, C]``, or ``[n, B, C]`` for several trajectories: the form PyG batches correctly. Always a view."""
-        flat = self.storage.flatten(2)
-        return flat[:, 0] if flat.size(1) == 1 else flat
-
-    def last(self) -> Tensor:
-        """``[B, n, O k]``: the last step alone."""
-        return self.states[:, :, -1]
-
-
-def _everything(a: Tensor, ptr: Tensor) -> Tensor:
-    return a
-
-
-def _problem(
-    operators: Operator | Sequence[Operator],
-    features: Tensor,
-    ptr: Tensor | None,
-    settings: Settings,
-) -> Problem:
-    several = tuple(operators) if isinstance(operators, Sequence) else (operators,)
-    if features.dim() == 2:
-        features = features[None]
-    if not any(operator.differentiable for operator in several):
-        features = features.detach()  # predefined operators run without autograd
-    offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
-    return Problem(
-        several,
-        features,
-        offsets.to(features.device),
-        settings.num_steps,
-        settings.normalization,
-        settings.normalize_every,
-    )
-
-
-def _begun(problem: Problem, start: str, backend: str) -> tuple[Problem, Events]:
-    """The problem from its step 0 on: the reference begins by the plain normalisation, the others by the fast one."""
-    features, events = begin(problem.features, problem.ptr, start, plain=backend == "reference")
-    return replace(problem, features=features), events
-
-
-def _loop(name: str) -> Loop:
-    """The steps of a backend one at a time; those that compute whole trajectories step as ``sparse`` does."""
-    if name == "cuda_sparse":
-        loop: Loop = import_module(_WHOLE[name]).loop
-        return loop
-    return _LOOPS.get(name, sparse.loop)
+Progress = Callable[[int], None]
 
 
 @shows_settings(LoopArguments)
@@ -189,24 +64,15 @@ def states(
         >>> [a.flatten().tolist() for a in states(swap, torch.tensor([[1.0], [0.0]]), num_steps=2, normalization="l2")]
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
-    settings = Settings.of(settings, arguments)
-    problem = _problem(operator, features, ptr, settings)
-    for a, _ in steps(problem, problem.operators[0], settings):
+    problem = Problem.from_objects(operator, features, ptr, Settings.of(settings, arguments))
+    backend, reason = choose(problem, problem.settings.backend, stepping=True)
+    watch = FiniteWatch(problem)
+    for p, (a, events, _) in enumerate(_walk(problem, backend)):
+        if problem.settings.strict:
+            Report(backend.name, reason, [events]).check_strict()
+        watch.see(0, p, a)
         yield a if record is None else record(a, problem.ptr)
-
-
-def steps(problem: Problem, operator: Operator, settings: Settings) -> Iterator[Step]:
-    """:func:`states` of a problem, each with its events; of the settings it reads the start, the backend and strict."""
-    name, reason = choose(problem, settings.backend)
-    problem, begun = _begun(problem, settings.start, name)
-    kept_dtype = settings.storage_dtype or problem.features.dtype
-    for p, (a, events) in enumerate(_loop(name)(problem, operator)):
-        check_finite(a.detach().to(kept_dtype)[:, :, None], first_step=p)
-        if begun:
-            events, begun = count_events([events, begun]), {}
-        if settings.strict:
-            Report(name, reason, [events]).check_strict()
-        yield Step(a, events)
+    watch.close()
 
 
 @shows_settings(LoopArguments)
@@ -217,7 +83,7 @@ def propagate(
     *,
     ptr: Tensor | None = None,
     record: Record | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     **arguments: Unpack[LoopArguments],
 ) -> Trajectory:
     r"""Keep the whole trajectory :math:`t = r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of each operator.
@@ -229,44 +95,93 @@ def propagate(
     Returns:
         A :class:`Trajectory`; its storage is ``[n, B, O, P + 1, k]``.
     """
-    settings = Settings.of(settings, arguments)
-    num_steps = settings.num_steps
-    problem = _problem(operators, features, ptr, settings)
-    name, reason = choose(problem, settings.backend) if record is None else ("sparse", "a record hook is given")
-    kept_dtype = settings.storage_dtype or features.dtype
-    b, n, k = problem.features.shape
-    shape = (n, b, len(problem.operators), num_steps + 1, k)
-    keep = record or _everything
-    problem, begun = _begun(problem, settings.start, name)
-    found = [begun]
-    if name in _WHOLE:
-        run = import_module(_WHOLE[name]).run
-        storage, events = run(problem, kept_dtype, progress)
-        found.append(events)
-    elif any(operator.differentiable for operator in problem.operators):
-        # Autograd wants the steps as separate tensors, joined once.
-        kept = []
-        for operator in problem.operators:
-            taken = list(_LOOPS[name](problem, operator))
-            kept.append(torch.stack([keep(a, problem.ptr) for a, _ in taken], dim=2))
-            found += [events for _, events in taken]
-        storage = torch.stack(kept, dim=2).transpose(0, 1).to(kept_dtype)
+    problem = Problem.from_objects(operators, features, ptr, Settings.of(settings, arguments))
+    memory = Memory(problem)
+    report = run(problem, memory, record=record, progress=progress)
+    return Trajectory(memory.storage, report)
+
+
+def run(
+    problem: Problem,
+    sink: Sink,
+    *,
+    chosen: tuple[Backend, str] | None = None,
+    record: Record | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Compute a problem and hand it to a sink: at once where backend and sink can, else step by step.
+
+    Args:
+        problem: What to compute, by the backend that its settings ask for.
+        sink: Where the states go.
+        chosen: What :func:`rfp.backends.choose` said, if it was asked already.
+        record: What to keep of a step instead of its state.
+        progress: Called with 1 after each step of each operator.
+
+    Raises:
+        NotFiniteError: A state is not finite; it names the first such step.
+        NumericalError: ``strict`` is set and the result departs from a plain full-rank QR.
+    """
+    stepping = record is not None or not sink.takes_whole
+    backend, reason = chosen or choose(problem, problem.settings.backend, stepping=stepping)
+    watch = FiniteWatch(problem)
+    if backend.whole is None or stepping:
+        events = _step_by_step(problem, backend, sink, watch, record, progress)
     else:
-        storage = torch.empty(shape, dtype=kept_dtype, device=features.device)
-        for o, operator in enumerate(problem.operators):
-            taken_one_by_one = _LOOPS[name](problem, operator)
-            for p in range(num_steps + 1):
-                # No name is kept on the state, which would be one more copy in memory while the next is computed.
-                found.append(_kept(next(taken_one_by_one), storage[:, :, o, p], keep, problem.ptr))
-                if progress is not None and p:
-                    progress(1)
-    check_finite(storage)
-    report = Report(name, reason, found)
-    if settings.strict:
+        problem, at_start = begun(problem)
+        storage, found = backend.whole(problem, problem.kept_dtype, _by_ones(progress))
+        watch.see_all(storage)
+        sink.whole(storage)
+        events = [at_start, found]
+    watch.close()
+    report = Report(backend.name, reason, events)
+    if problem.settings.strict:
         report.check_strict()
-    return Trajectory(storage, report)
+    return report
 
 
-def _kept(step: Step, out: Tensor, keep: Record, ptr: Tensor) -> Events:
-    out.copy_(keep(step.state, ptr).transpose(0, 1))
-    return step.events
+def _step_by_step(
+    problem: Problem,
+    backend: Backend,
+    sink: Sink,
+    watch: FiniteWatch,
+    record: Record | None,
+    progress: Progress | None,
+) -> list[Events]:
+    events = []
+
+    def take(operator: int, p: int, step: Step) -> None:
+        # A function of its own: no name outlives it on a state, which would be one more copy in memory while the next
+        # is computed.
+        state = step.state if record is None else record(step.state, problem.ptr)
+        watch.see(operator, p, sink.step(operator, p, state))
+        events.append(step.events)
+
+    steps = _walk(problem, backend)
+    for operator, p in product(range(len(problem.operators)), range(problem.num_steps + 1)):
+        take(operator, p, next(steps))
+        if progress is not None and p:
+            progress(1)
+    return events
+
+
+def _walk(problem: Problem, backend: Backend) -> Iterator[Step]:
+    """All steps of all operators, one operator after the other; the events of the start count for the first."""
+    assert backend.steps is not None
+    problem, at_start = begun(problem, plain=backend is REFERENCE)
+    several = len(problem.operators) > 1
+    for o, operator in enumerate(problem.operators):
+        steps = numbered(backend.steps(problem, operator), o if several else None)
+        if o == 0 and at_start:
+            yield next(steps)._replace(events=at_start)  # step 0 has no events of its own
+        yield from steps
+
+
+def _by_ones(progress: Progress | None) -> Progress:
+    """Tell of several steps at once as of one after the other."""
+
+    def done(number: int) -> None:
+        for _ in range(number if progress is not None else 0):
+            progress(1)  # type: ignore[misc]
+
+    return done

@@ -28,7 +28,7 @@ STORAGE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # How the features begin, and the normalisation N0 that does it: a^(0) = N0(r).
 STARTS = {"drawn": "none", "unit": "l2", "orthonormal": "qr"}
 # What may be asked for; `rfp.backends` has the backends themselves, a test compares the two.
-BACKEND_NAMES = ("auto", "reference", "sparse", "compiled", "fused", "cuda_sparse", "dense")
+BACKEND_NAMES = ("auto", "learned", "fused", "cuda_sparse", "compiled", "sparse", "reference")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -195,7 +195,8 @@ def as_integer(name: str, value: Any, least: int | None = None) -> int:
     except TypeError:
         number = None
     if number is None or (least is not None and number < least):
-        raise ArgumentError(f"{name} must be {expected}, got {value!r}")
+        off = '; to switch normalisation off use normalization="none"' if name == "normalize_every" else ""
+        raise ArgumentError(f"{name} must be {expected}, got {value!r}{off}")
     return number
 
 

@@ -14,28 +14,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import IO, Any, Unpack
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from rfp.backends import choose
 from rfp.backends.problem import Problem
-from rfp.backends.start import begin
 from rfp.conversion import as_graph
-from rfp.encode import encode, prepare
+from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.normalization import Events
-from rfp.operators import Operator
-from rfp.propagate import Report, steps
+from rfp.propagate import run
 from rfp.settings import Arguments, Settings, shows_settings
+from rfp.sinks import NpyFile
+from rfp.trajectory import Report
 
 # The trajectory of as many small graphs as fit here is computed at a time.
 _BLOCK_BYTES = 1 << 28
-# Backends that compute all steps of a small graph at once, and those that yield one step after the other.
-_WHOLE_GRAPHS = ("compiled", "fused")
-_STEP_BY_STEP = ("reference", "sparse")
-_NUMPY = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
 
 
 @shows_settings(Arguments)
@@ -68,62 +62,37 @@ def stream(
         >>> np.load(io.BytesIO(file.getvalue())).shape
         (3, 10)
     """
-    settings, graph = Settings.of(settings, arguments), as_graph(graph)
-    kept = settings.kept_dtype
-    if kept not in _NUMPY:
-        raise ArgumentError(f"an .npy file holds {', '.join(map(str, _NUMPY))}, got storage_dtype={kept}")
+    settings, read = Settings.of(settings, arguments), as_graph(graph)
     if settings.cache is not None:
         raise ArgumentError("a stream is never whole in memory and is not cached; leave cache out, or use rfp.encode")
-    operators, drawn = prepare(settings, graph)
-    problem = Problem(
-        tuple(operators), drawn, graph.offsets, settings.num_steps, settings.normalization, settings.normalize_every
-    )
-    name, reason = choose(problem, settings.backend)
-    descr = np.lib.format.dtype_to_descr(np.dtype(_NUMPY[kept]))
-    by_graphs = name in _WHOLE_GRAPHS
-    if not by_graphs and name not in _STEP_BY_STEP:
-        name, reason = "sparse", f"streamed step by step, which the backend {name} does not do"
-    header = {"descr": descr, "fortran_order": not by_graphs, "shape": settings.stored_shape(graph.num_nodes)}
-    np.lib.format.write_array_header_1_0(file, header)
-    events: list[Events] = []
-    if by_graphs:
-        del operators, drawn, problem  # each block of graphs makes its own
-        events = _write_graphs(replace(settings, backend=name), graph, file, progress)
-    else:
-        start, begun = begin(drawn, graph.offsets, settings.start, plain=name == "reference")
-        problem, events = replace(problem, features=start), [begun]
-        for operator in operators:
-            events += _write_steps(replace(settings, backend=name), problem, operator, file, progress)
-    return Report(name, reason, events)
-
-
-def _write_steps(
-    settings: Settings, problem: Problem, operator: Operator, file: IO[bytes], progress: Callable[[int], None] | None
-) -> list[Events]:
-    found = []
-    for p, (a, events) in enumerate(steps(problem, operator, replace(settings, start="drawn"))):
-        # [B, n, k] -> [k, B, n]: in Fortran order the nodes run fastest and the channels slowest.
-        _write(file, a.detach().to(settings.kept_dtype).permute(2, 0, 1))
-        found.append(events)
-        if progress is not None and p:
-            progress(1)
-    return found
+    problem = Problem.of(settings, read)
+    backend, reason = choose(problem, settings.backend)
+    by_graphs = backend.steps is None
+    sink = NpyFile(file, settings.stored_shape(read.num_nodes), settings.kept_dtype, by_graphs=by_graphs)
+    if not by_graphs:
+        return run(problem, sink, chosen=(backend, reason), progress=progress)
+    del problem  # each block of graphs makes its own
+    events = _write_graphs(replace(settings, backend=backend.name), read, sink, progress)
+    return Report(backend.name, reason, events)
 
 
 def _write_graphs(
-    settings: Settings, graph: Graph, file: IO[bytes], progress: Callable[[int], None] | None
+    settings: Settings, graph: Graph, sink: NpyFile, progress: Callable[[int], None] | None
 ) -> list[Events]:
+    """The graphs of a batch, as many at a time as fit into a block of memory."""
     found: list[Events] = []
     done, total = 0, settings.num_steps * len(settings.operators)
     bytes_per_node = settings.num_trajectories * settings.num_columns * settings.dtype.itemsize
     for block, nodes_done in graph_blocks(graph, max(1, _BLOCK_BYTES // bytes_per_node)):
         trajectory = encode(block, settings)  # features depend on each graph's content, not on its neighbours
         found.append(trajectory.report.events)
-        _write(file, trajectory.node_first())
-        if progress is not None:
-            now = total * nodes_done // max(1, graph.num_nodes)
-            progress(now - done)
-            done = now
+        sink.rows(trajectory.node_first())
+        now = total * nodes_done // max(1, graph.num_nodes)
+        for _ in range(now - done if progress is not None else 0):
+            progress(1)  # type: ignore[misc]
+        done = now
+    if not found:
+        sink.rows(torch.zeros(0))  # the header alone
     return found
 
 
@@ -144,9 +113,3 @@ def graph_blocks(graph: Graph, max_nodes: int) -> Iterator[tuple[Graph, int]]:
         num_nodes = offsets[high] - offsets[low]
         yield Graph.unchecked(graph.edge_index[:, edges] - offsets[low], num_nodes, weight, ptr), offsets[high]
         low = high
-
-
-def _write(file: IO[bytes], values: Tensor) -> None:
-    contiguous = values.cpu().contiguous().numpy()
-    if contiguous.size:
-        file.write(contiguous.reshape(-1).view(np.uint8).data)

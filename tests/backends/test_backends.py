@@ -8,16 +8,18 @@ from hypothesis import strategies as st
 
 import rfp
 from rfp.available import compiled_available
-from rfp.backends import BACKENDS, COMPILED_MAX_NODES, choose
+from rfp.backends import choose
+from rfp.backends.compiled import COMPILED_MAX_NODES
 from rfp.backends.problem import Problem
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.graph import Graph
 from rfp.operators import DenseOperator, from_name
+from rfp.settings import Settings
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend, graphs
 
-FAST = [name for name in ("sparse", "compiled") if name in BACKENDS]
+FAST = ["sparse", "compiled"]
 
 
 @pytest.mark.parametrize("backend", FAST)
@@ -74,27 +76,32 @@ def problem(graph=None, **changes) -> Problem:
         "operators": (from_name("adjacency", graph),),
         "features": torch.ones(1, graph.num_nodes, 2),
         "ptr": graph.offsets,
-        "num_steps": 1,
     }
-    return Problem(**{**fields, **changes})
+    given = {name: changes.pop(name) for name in list(changes) if name in fields}
+    return Problem(**{**fields, **given}, settings=Settings(**{"num_steps": 1, **changes}))
+
+
+def chosen(*arguments: object, **options: object) -> tuple[str, str]:
+    backend, reason = choose(*arguments, **options)
+    return backend.name, reason
 
 
 def test_choice_and_its_reason() -> None:
     if compiled_available():
-        assert choose(problem()) == ("compiled", f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU")
-    assert choose(problem(normalization="inverse_gram"))[0] == "sparse"
+        assert chosen(problem()) == ("compiled", f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU")
+    assert chosen(problem(normalization="inverse_gram"))[0] == "sparse"
     large = as_graph(nx.path_graph(COMPILED_MAX_NODES + 1))
-    assert choose(problem(large)) == (
+    assert chosen(problem(large)) == (
         "sparse",
         f"a graph of {COMPILED_MAX_NODES + 1} nodes, more than {COMPILED_MAX_NODES}",
     )
     dense = problem(operators=(DenseOperator(torch.eye(34)),))
-    assert choose(dense) == ("sparse", "an operator is not a sparse matrix")
-    assert choose(problem(), "reference") == ("reference", "requested")
+    assert chosen(dense) == ("sparse", "an operator is not a sparse matrix")
+    assert chosen(problem(), "reference") == ("reference", "requested")
 
 
 def test_impossible_or_unknown_backends_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="'auto', 'reference', 'sparse'"):
+    with pytest.raises(ArgumentError, match="'auto', 'learned', 'fused'"):
         choose(problem(), "cuda")
     with pytest.raises(ArgumentError, match="cannot run here: normalization 'inverse_gram'"):
         choose(problem(normalization="inverse_gram"), "compiled")
@@ -102,7 +109,7 @@ def test_impossible_or_unknown_backends_are_refused() -> None:
 
 def test_without_numba_the_sparse_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with_numba = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
-    for module in ("rfp.backends", "rfp.backends.sparse", "rfp.backends.segments"):
+    for module in ("rfp.backends.compiled", "rfp.backends.sparse.loop", "rfp.backends.sparse.segments"):
         monkeypatch.setattr(f"{module}.compiled_available", lambda: False)
     without = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
     assert without.report.backend == "sparse"

@@ -23,6 +23,7 @@ from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import Events, count_events
 from rfp.operators import from_name
+from rfp.settings import Settings
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch
 from tests.interpreter import require_interpreter
@@ -51,7 +52,8 @@ class Case:
         if features is None:
             features = random_features(self.graph, num_channels=self.channels, num_trajectories=self.trajectories)
         operators = tuple(from_name(name, graph) for name in self.operators)
-        return Problem(operators, features.to(device), graph.offsets, self.steps, self.normalization, self.every)
+        settings = Settings(num_steps=self.steps, normalization=self.normalization, normalize_every=self.every)
+        return Problem(operators, features.to(device), graph.offsets, settings)
 
 
 def ill_conditioned(n: int, k: int) -> Tensor:
@@ -128,7 +130,7 @@ def settled(result: tuple[Tensor, Events]) -> tuple[Tensor, dict[str, int]]:
 
 
 def solve_fused() -> dict[str, Any]:
-    from rfp.backends import fused
+    from rfp.backends.fused import driver as fused
 
     results: dict[str, Any] = {}
     for name, case in fused_cases().items():
@@ -156,7 +158,8 @@ def solve_fused() -> dict[str, Any]:
 
 
 def solve_sparse() -> dict[str, Any]:
-    from rfp.backends import cuda_sparse, row_plan
+    from rfp.backends.cuda_sparse import driver as cuda_sparse
+    from rfp.backends.cuda_sparse import row_plan
     from rfp.errors import NumericalError
 
     row_plan.HEAVY_ROW, row_plan.PIECE, row_plan.WINDOW = 8, 4, 32
@@ -172,13 +175,13 @@ def solve_sparse() -> dict[str, Any]:
     return results
 
 
-def solve_dense() -> dict[str, Any]:
-    from tests.backends import dense_cases
+def solve_learned() -> dict[str, Any]:
+    from tests.backends import learned_cases
 
-    return dense_cases.solve_all(DEVICE)
+    return learned_cases.solve_all(DEVICE)
 
 
-SOLVERS = {"fused": solve_fused, "cuda_sparse": solve_sparse, "dense": solve_dense}
+SOLVERS = {"fused": solve_fused, "cuda_sparse": solve_sparse, "learned": solve_learned}
 
 
 def solved(which: str, folder: Path) -> Any:

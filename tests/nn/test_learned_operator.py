@@ -124,7 +124,7 @@ def test_auto_is_dense_for_small_graphs_only(monkeypatch: pytest.MonkeyPatch) ->
     graph = as_graph(nx.path_graph(10))
     module = LearnedOperator(3, num_heads=2)
     assert module(torch.randn(10, 3), graph).form == "dense"
-    monkeypatch.setattr(learned_operator, "DENSE_MAX_WORDS", 199)
+    monkeypatch.setattr(learned_operator, "LEARNED_MAX_WORDS", 199)
     assert module(torch.randn(10, 3), graph).form == "implicit"
 
 

@@ -156,12 +156,12 @@ def test_learned_operators_are_recordable_where_the_dense_backend_runs(monkeypat
     monkeypatch.setattr(static_step, "triton_available", lambda: True)
     model, loaded = RFPModel({**MODEL, "encodings": [LEARNED]}), molecules(6)  # graphs of 3 to 6 nodes
     # `auto` forms S while 2 heads of 6 x 6 numbers for each graph are not too many.
-    monkeypatch.setattr(static_step, "DENSE_MAX_WORDS", 2 * 36 * 4)
+    monkeypatch.setattr(static_step, "LEARNED_MAX_WORDS", 2 * 36 * 4)
     assert recordable(model, loaded, "32-true", 1, 4)
     assert not recordable(model, loaded, "32-true", 1, 5)
-    monkeypatch.setattr(static_step, "DENSE_MAX_NODES", 5)
+    monkeypatch.setattr(static_step, "LEARNED_MAX_NODES", 5)
     assert not recordable(model, loaded, "32-true", 1, 4)
-    monkeypatch.setattr(static_step, "DENSE_MAX_NODES", 6)
+    monkeypatch.setattr(static_step, "LEARNED_MAX_NODES", 6)
     assert recordable(model, loaded, "32-true", 1, 4)
     monkeypatch.setattr(static_step, "triton_available", lambda: False)
     assert not recordable(model, loaded, "32-true", 1, 4)

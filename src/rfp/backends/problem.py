@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,55 +11,54 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from rfp.errors import ArgumentError, NumericalError
-from rfp.normalization import Events, NormalizationChoice, column_lengths, named
-from rfp.operators import Operator, factors, norm_of
+from rfp.errors import ArgumentError
+from rfp.features import random_features
+from rfp.graph import Graph
+from rfp.normalization import Events, NormalizationChoice, column_lengths
+from rfp.operators import Operator, as_operator, factors, norm_of
 from rfp.rounding import Rounding, rounding_unit
+from rfp.settings import COMPUTE_DTYPES, Settings
 
 
 class Step(NamedTuple):
-    """One step of the loop: the state ``[B, n, k]`` and what its normalisation had to do."""
+    """One step of the loop.
+
+    Args:
+        state: ``[B, n, k]``.
+        events: What its normalisation had to do.
+        factor: W ``[num_graphs, B, k, k]`` with ``state = (S a) W``, where the normalisation is such a product and has
+            formed it. Rows of S that were not there, those of new nodes, are normalised alike by it.
+    """
 
     state: Tensor
     events: Events
+    factor: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The arguments of Eq. 1-2, resolved: operators are objects, features are drawn.
+    """What Eq. 1-2 are computed from, resolved: operators are objects, features are drawn.
 
     Args:
         operators: One trajectory is computed for each.
         features: r, ``[B, n, k]``, float32 or float64.
         ptr: ``[num_graphs + 1]`` on the device of the features.
-        num_steps: P, at least 0.
-        normalization: A name of :data:`rfp.normalization.NORMALIZATIONS` or a callable ``(a, ptr) -> a``.
-        normalize_every: w, at least 1.
+        settings: The arguments of the loop; those that made operators and features have no meaning here.
+        known_sizes: :attr:`size_range`, if it is known.
     """
 
     operators: tuple[Operator, ...]
     features: Tensor
     ptr: Tensor
-    num_steps: int
-    normalization: NormalizationChoice = "qr"
-    normalize_every: int = 1
+    settings: Settings
+    known_sizes: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "normalization", named(self.normalization))
         if not self.operators:
             raise ArgumentError("at least one operator is needed, got none")
-        if self.num_steps < 0:
-            raise ArgumentError(
-                f"num_steps must be at least 0 (0 keeps the random features alone), got {self.num_steps}"
-            )
-        if self.normalize_every < 1:
-            raise ArgumentError(
-                f"normalize_every must be at least 1, got {self.normalize_every}; "
-                'to switch normalisation off use normalization="none"'
-            )
         if self.features.dim() != 3:
             raise ArgumentError(f"features must have shape [B, n, k], got {list(self.features.shape)}")
-        if self.features.dtype not in (torch.float32, torch.float64):
+        if self.features.dtype not in COMPUTE_DTYPES:
             raise ArgumentError(f"states are computed in float32 or float64, got {self.features.dtype}")
         for operator in self.operators:
             if operator.num_nodes != self.features.size(1):
@@ -66,9 +66,65 @@ class Problem:
                     f"the operator has {operator.num_nodes} rows but the features have {self.features.size(1)} nodes"
                 )
 
+    @classmethod
+    def of(
+        cls, settings: Settings, graph: Graph, features: Tensor | None = None, graph_keys: Tensor | None = None
+    ) -> Problem:
+        """The problem of encoding a graph: operators built, features checked or drawn."""
+        operators = [as_operator(operator, graph, settings.dtype) for operator in settings.operators]
+        if features is None:
+            features = draw_features(settings, graph, graph_keys)
+        else:
+            features = _given_features(features, graph, settings.dtype)
+        return cls.from_objects(operators, features, graph.offsets, settings)
+
+    @classmethod
+    def from_objects(
+        cls,
+        operators: Operator | Sequence[Operator],
+        features: Tensor,  # [B, n, k] or [n, k]
+        ptr: Tensor | None,  # None for one graph
+        settings: Settings,
+    ) -> Problem:
+        """The problem of operators and features that are there."""
+        several = tuple(operators) if isinstance(operators, Sequence) else (operators,)
+        if features.dim() == 2:
+            features = features[None]
+        if not any(operator.differentiable for operator in several):
+            features = features.detach()  # predefined operators run without autograd
+        offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
+        return cls(several, features, offsets.to(features.device), settings)
+
+    @property
+    def num_steps(self) -> int:
+        """P."""
+        return self.settings.num_steps
+
+    @property
+    def normalization(self) -> NormalizationChoice:
+        """N."""
+        return self.settings.normalization
+
+    @property
+    def normalize_every(self) -> int:
+        """w."""
+        return self.settings.normalize_every
+
+    @property
+    def kept_dtype(self) -> torch.dtype:
+        """Type of the states that are kept."""
+        return self.settings.storage_dtype or self.features.dtype
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether an operator is differentiated through."""
+        return any(operator.differentiable for operator in self.operators)
+
     @cached_property
     def size_range(self) -> tuple[int, int]:
         """Nodes of the smallest and of the largest graph; waits for a GPU once if there are several graphs."""
+        if self.known_sizes is not None:
+            return self.known_sizes
         if len(self.ptr) <= 2:
             return self.features.size(1), self.features.size(1)
         smallest, largest = torch.stack(torch.aminmax(self.ptr.diff())).tolist()
@@ -96,28 +152,33 @@ class Problem:
         return torch.set_grad_enabled(torch.is_grad_enabled() and operator.differentiable)
 
 
-def check_finite(states: Tensor, first_step: int = 0) -> None:
-    """Refuse states that are not finite, in whatever backend they arose: ``[..., P + 1, k]``, from that step on.
-
-    One pass without a copy. Left out while a CUDA graph is captured, where nothing may wait for the device.
-    """
-    if not states.numel() or (states.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return
-    low, high = torch.aminmax(states.detach())  # NaN where there is one
-    if bool(torch.isfinite(low) & torch.isfinite(high)):
-        return
-    bad = ~torch.isfinite(states.detach()).all(-1)
-    step = first_step + int(bad.flatten(0, -2).any(0).nonzero()[0])
-    raise not_finite(states.dtype, f"the state of step {step} is")
+def tell_nobody(number: int) -> None:
+    """What is told how many steps are done, where nobody asks."""
 
 
-def not_finite(dtype: torch.dtype, what: str = "the states are") -> NumericalError:
-    """The error for states that left the range of their type."""
-    return NumericalError(
-        f"{what} not finite: {dtype} holds numbers up to {torch.finfo(dtype).max:.3g}; normalise more often "
-        '(normalization="qr" or "l2", a smaller normalize_every), take fewer steps or an operator of norm at most 1 '
-        "such as normalized_adjacency, or a wider type (dtype, storage_dtype)"
+def draw_features(settings: Settings, graph: Graph, graph_keys: Tensor | None = None) -> Tensor:
+    """The random features as they are drawn, ``[B, n, k]``."""
+    return random_features(
+        graph,
+        num_channels=settings.num_channels,
+        num_trajectories=settings.num_trajectories,
+        distribution=settings.distribution,
+        seed=settings.seed,
+        dtype=settings.dtype,
+        graph_keys=graph_keys,
     )
+
+
+def _given_features(features: Tensor, graph: Graph, dtype: torch.dtype) -> Tensor:
+    if features.dim() == 2:
+        features = features[None]
+    if features.dim() != 3 or features.size(1) != graph.num_nodes:
+        raise ArgumentError(
+            f"features must have shape [n, k] or [B, n, k] with n = {graph.num_nodes}, got {list(features.shape)}"
+        )
+    if not bool(torch.isfinite(features).all()):
+        raise ArgumentError("features must be finite, got NaN or infinity; clean them or draw random ones")
+    return features.to(graph.device, dtype)
 
 
 def fold(a: Tensor) -> Tensor:

@@ -2,9 +2,12 @@ r"""Step 0: how the features begin, :math:`a^{(0)} = N_0(r)` for each graph and 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
-from rfp.backends.sparse import fast_normalization
+from rfp.backends.problem import Problem
+from rfp.backends.sparse.loop import fast_normalization
 from rfp.errors import unknown_choice
 from rfp.normalization import Events, as_normalization
 from rfp.settings import STARTS
@@ -36,4 +39,15 @@ def begin(features: Tensor, ptr: Tensor, start: str, *, plain: bool = False) -> 
     if plain:
         return as_normalization(name)(features, ptr, None)
     normalize = fast_normalization(name, ptr, features.size(0) * features.size(2), features.requires_grad)
-    return normalize(features, ptr, None)
+    step = normalize(features, ptr, None)
+    return step.state, step.events
+
+
+def begun(problem: Problem, *, plain: bool = False) -> tuple[Problem, Events]:
+    """The problem from its step 0 on, and the events of that; see :func:`begin`."""
+    start = problem.settings.start
+    if start == "drawn":
+        return problem, {}
+    features, events = begin(problem.features, problem.ptr, start, plain=plain)
+    settings = replace(problem.settings, start="drawn")
+    return replace(problem, features=features, settings=settings, known_sizes=problem.size_range), events

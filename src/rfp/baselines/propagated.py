@@ -75,7 +75,7 @@ def nfp(
         dtype: float32 or float64.
 
     Returns:
-        ``[n, O (P + 1) d]``, in the order of :meth:`rfp.propagate.Trajectory.flat`.
+        ``[n, O (P + 1) d]``, in the order of :meth:`rfp.trajectory.Trajectory.flat`.
     """
     return encode(
         graph,

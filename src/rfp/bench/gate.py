@@ -14,14 +14,13 @@ from torch import Tensor
 
 import rfp
 from rfp.backends.problem import Problem
-from rfp.backends.segments import Segments
-from rfp.encode import prepare
+from rfp.backends.sparse.segments import Segments
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import dependence_tolerance, segment_sum
 from rfp.operators import MatrixOperator
-from rfp.propagate import Trajectory
 from rfp.settings import Settings
+from rfp.trajectory import Trajectory
 
 # Bounds, in float32: of ‖QᵀQ - I‖; of the other errors, in units of the rounding of a sparse product.
 ORTHOGONALITY = 1e-5
@@ -67,7 +66,6 @@ def gate(graph: Graph, **settings: Any) -> Errors:
 
 def check(fast: Trajectory, graph: Graph, settings: Settings) -> Errors:
     """Hold a trajectory against its definition."""
-    operators, start = prepare(settings, graph)
     drawn = random_features(
         graph.to("cpu"),
         num_channels=settings.num_channels,
@@ -78,8 +76,7 @@ def check(fast: Trajectory, graph: Graph, settings: Settings) -> Errors:
     difference = float((fast.storage[:, :, 0, 0].transpose(0, 1).cpu() - drawn).abs().max())
     if not difference < 1e-5:
         raise GateError(f"backend {name}: the features differ by {difference:.2g}")
-    problem = Problem(tuple(operators), start, graph.offsets, settings.num_steps, settings.normalization)
-    errors = step_errors(fast.storage, problem)
+    errors = step_errors(fast.storage, Problem.of(settings, graph))
     if not errors.acceptable:
         raise GateError(f"backend {name} differs from the definition: {errors}")
     return errors

@@ -21,7 +21,7 @@ from rfp.bench.graphs import (
     power_law,
     random_batch,
 )
-from rfp.encode import encode, prepare
+from rfp.encode import encode
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, from_name
@@ -82,13 +82,13 @@ def _ours_and_plain(graph: Graph) -> Iterator[Contender]:
 
 def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     """Ours without the preparation, its two halves, and the same from library calls."""
-    from rfp.backends import cuda_sparse
+    from rfp.backends.cuda_sparse import driver as cuda_sparse
     from rfp.backends.problem import Problem
 
-    operators, features = prepare(SETTINGS, graph)
+    problem = Problem.of(SETTINGS, graph)
+    operators, features = problem.operators, problem.features
     run = partial(rfp.propagate, operators, features, num_steps=16)
     yield Contender("rfp, operator and features ready", run, repeats=10, moved_bytes=moved)
-    problem = Problem(tuple(operators), features, graph.offsets, 16)
     stages = cuda_sparse.Stages(problem, operators[0])
     a = features.transpose(0, 1).contiguous()
     product, q = torch.empty_like(a), torch.empty_like(a)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rfp.backends import sparse
 from rfp.backends.problem import Problem
+from rfp.backends.sparse.loop import loop
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, from_name
 
@@ -69,7 +69,7 @@ def padded_batches(
 def library_calls(problem: Problem) -> None:
     """Our own loop without kernels of its own on a GPU: sparse products and Gram matrices from torch."""
     for operator in problem.operators:
-        for _ in sparse.loop(problem, operator):
+        for _ in loop(problem, operator):
             pass
 
 

@@ -14,7 +14,7 @@ from rfp.bench import peers
 from rfp.bench.contender import Contender
 from rfp.bench.gate import gate
 from rfp.bench.graphs import first_graphs, molecule_like, random_batch, zinc
-from rfp.encode import encode, prepare
+from rfp.encode import encode
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator
 from rfp.settings import Settings
@@ -103,10 +103,11 @@ def one_batch(device: str, data_root: Path | None) -> Iterator[Contender]:
 
 def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     """Ours without the preparation, without the host, and the same from library calls."""
-    from rfp.backends import fused
+    from rfp.backends.fused import driver as fused
 
-    made, features = prepare(SETTINGS, graph)
-    operators = [operator for operator in made if isinstance(operator, MatrixOperator)]
+    problem = Problem.of(SETTINGS, graph)
+    features = problem.features
+    operators = [operator for operator in problem.operators if isinstance(operator, MatrixOperator)]
     run = partial(rfp.propagate, operators, features, num_steps=16, ptr=graph.offsets)
     yield Contender("rfp, operators and features ready", run, repeats=50, moved_bytes=moved)
     names = torch.arange(graph.num_graphs, device=graph.device)
@@ -119,7 +120,6 @@ def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
         kernels = fused.Trajectories(out, graph.offsets, graph.largest, normalization, 1)
         work = partial(kernels.compute, operators, features=start)
         yield Contender(f"rfp, kernels alone, {normalization}", work, moved_bytes=moved, kernels=True)
-    problem = Problem(tuple(operators), features, graph.offsets, 16)
     yield Contender(
         "library calls (backend sparse)", partial(peers.library_calls, problem), repeats=3, moved_bytes=moved
     )

@@ -19,8 +19,8 @@ from rfp.errors import ArgumentError
 from rfp.explorer.graphs import OpenGraph
 from rfp.explorer.jobs import DONE, Job
 from rfp.explorer.limits import Limits, check_operator_names
-from rfp.propagate import Trajectory
 from rfp.settings import Settings
+from rfp.trajectory import Trajectory
 
 # What the page may set; everything else stays at its default.
 SETTINGS = (

@@ -9,8 +9,9 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from rfp.backends.problem import draw_features
 from rfp.backends.start import begin
-from rfp.encode import draw_features, encode
+from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
@@ -55,7 +56,7 @@ class RandomFeaturePropagation(nn.Module):
 
     Shapes:
         Returns ``[B, n, C]`` with C = O (P + 1) k = :attr:`out_channels`; step order as in
-        :meth:`rfp.propagate.Trajectory.flat`.
+        :meth:`rfp.trajectory.Trajectory.flat`.
 
     Example:
         >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])

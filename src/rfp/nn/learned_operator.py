@@ -21,7 +21,7 @@ FORMS = ("auto", "dense", "implicit")
 KERNELS = ("auto", "blocks", "sdpa")
 
 # `auto` forms S while the blocks of a batch hold at most this many numbers (64 MB in float32).
-DENSE_MAX_WORDS = 1 << 24
+LEARNED_MAX_WORDS = 1 << 24
 
 
 class LearnedOperator(nn.Module):
@@ -40,7 +40,7 @@ class LearnedOperator(nn.Module):
         gcn_channels: Width of the GCN's output; H d by default.
         form: ``"dense"`` forms S (O(n²) memory; :meth:`LearnedMatrix.matrix` shows it), ``"implicit"`` only ever
             multiplies with it (O(n) memory, the same results and gradients), ``"auto"`` is dense while all blocks of
-            the batch hold at most :data:`DENSE_MAX_WORDS` numbers.
+            the batch hold at most :data:`LEARNED_MAX_WORDS` numbers.
         kernel: How the implicit form multiplies: ``"sdpa"`` (fused, CUDA), ``"blocks"`` (any device), ``"auto"``.
 
     Example:
@@ -147,7 +147,7 @@ class LearnedMatrix:
         self._layout = PaddedGraphs(graph)
         num_heads, head_channels = q.shape[1:]
         words = sum(block.rows.size(0) * block.rows.size(1) ** 2 for block in self._layout.blocks) * num_heads
-        self.form = ("dense" if words <= DENSE_MAX_WORDS else "implicit") if form == "auto" else form
+        self.form = ("dense" if words <= LEARNED_MAX_WORDS else "implicit") if form == "auto" else form
         self._queries, self._keys = (
             [
                 self._heads(self._layout.pad(x.flatten(1), block), num_heads, head_channels)

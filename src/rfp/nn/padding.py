@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rfp.backends import DENSE_MAX_NODES
+from rfp.backends.learned import LEARNED_MAX_NODES
 from rfp.graph import Graph
 from rfp.ragged import pad
 
@@ -20,7 +20,7 @@ _MAX_WASTE = 4
 ALONE_ABOVE = 1024
 # Graphs known to have no more nodes than this share one block, made without waiting for a GPU: what the kernels of the
 # ``dense`` backend take.
-ONE_BLOCK_MAX_SIZE = DENSE_MAX_NODES
+ONE_BLOCK_MAX_SIZE = LEARNED_MAX_NODES
 
 
 @dataclass(frozen=True)

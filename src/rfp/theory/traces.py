@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rfp.backends.problem import check_finite, fold, unfold
+from rfp.backends.finite import NotFiniteError, all_finite
+from rfp.backends.problem import fold, unfold
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.features import Distribution, random_features
@@ -189,7 +190,8 @@ def _terms(S: Operator, r: Tensor, power: int, deflation: _Deflation | None, per
         # The sum over the nodes needs one projection, <a, Pi b> = <Pi a, Pi b>; single terms need both.
         left = deflation.project(left) if per_node else left
     product = fold(left * right)
-    check_finite(product[:, None])
+    if not all_finite(product):
+        raise NotFiniteError(product.dtype)
     return product
 
 

@@ -18,13 +18,13 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from rfp.available import triton_available
-from rfp.backends import DENSE_MAX_CHANNELS, DENSE_MAX_NODES
+from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES
 from rfp.data.loaded import LoadedTask
 from rfp.graph import Graph
 from rfp.nn import LearnedOperator, RFPModel
 from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.layers import real_rows
-from rfp.nn.learned_operator import DENSE_MAX_WORDS
+from rfp.nn.learned_operator import LEARNED_MAX_WORDS
 from rfp.nn.neighbors import SortedEdges, remember_sorted, sorted_edges
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
@@ -56,16 +56,16 @@ def _learned_by_kernels(model: RFPModel, largest: int, batch_size: int) -> bool:
     encoders = [encoder for encoder in cast("list[RandomFeaturePropagation]", model.drawn) if encoder.learned]
     if not encoders:
         return True
-    if largest > DENSE_MAX_NODES or not triton_available():
+    if largest > LEARNED_MAX_NODES or not triton_available():
         return False
     for settings in (encoder.settings for encoder in encoders):
-        fits = settings.num_channels <= DENSE_MAX_CHANNELS and settings.normalization in ("qr", "l2", "none")
+        fits = settings.num_channels <= LEARNED_MAX_CHANNELS and settings.normalization in ("qr", "l2", "none")
         if not fits or settings.dtype != torch.float32 or settings.backend not in ("auto", "dense"):
             return False
     words = batch_size * largest**2
     return all(
         isinstance(operator, LearnedOperator)
-        and (operator.form == "dense" or (operator.form == "auto" and words * operator.num_heads <= DENSE_MAX_WORDS))
+        and (operator.form == "dense" or (operator.form == "auto" and words * operator.num_heads <= LEARNED_MAX_WORDS))
         for encoder in encoders
         for operator in encoder.learned
     )

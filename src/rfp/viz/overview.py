@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rfp.errors import ArgumentError, GraphError, MissingExtraError
-from rfp.propagate import Trajectory
+from rfp.trajectory import Trajectory
 from rfp.viz.layout import positions as lay_out
 from rfp.viz.trajectory import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter, graph_of
 

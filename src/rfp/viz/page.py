@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rfp.conversion import as_graph
-from rfp.propagate import Trajectory
+from rfp.trajectory import Trajectory
 from rfp.viz.trajectory import channel_values, diverging_map
 
 # Larger graphs are shown by the still picture alone: every node and edge is an element of the page.

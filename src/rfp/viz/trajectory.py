@@ -13,9 +13,9 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, MissingExtraError
 from rfp.graph import Graph
 from rfp.operators import as_operator
-from rfp.propagate import Trajectory
 from rfp.theory import Convergence, measure_states
 from rfp.theory.bounds import dense_eigenpairs
+from rfp.trajectory import Trajectory
 from rfp.viz import convergence as curves
 from rfp.viz.layout import positions as lay_out
 

@@ -7,14 +7,13 @@ from typing import Annotated
 import torch
 import typer
 
-from rfp.backends import BACKENDS
 from rfp.cli.options.choices import one_of, panel
 from rfp.errors import ArgumentError
 from rfp.features import DISTRIBUTIONS
 from rfp.graph import Graph
 from rfp.normalization import NORMALIZATIONS
 from rfp.operators import OPERATORS, from_name
-from rfp.settings import STARTS
+from rfp.settings import BACKEND_NAMES, STARTS
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 _encoding = panel("The encoding")
@@ -64,6 +63,6 @@ Start = Annotated[
 Seed = Annotated[int, _encoding(help="Same seed and same graph, same encoding.")]
 Dtype = Annotated[str, _encoding(help="Precision of the computation.", **one_of(["float32", "float64"]))]
 StorageDtype = Annotated[str | None, _encoding(help="Precision of the output, if another.", **one_of(DTYPES))]
-Backend = Annotated[str, _encoding(**one_of(["auto", *BACKENDS]))]
+Backend = Annotated[str, _encoding(**one_of(BACKEND_NAMES))]
 Device = Annotated[str, _encoding(callback=_device, help="cpu, cuda or cuda:N.")]
 Strict = Annotated[bool, _encoding("--strict", help="Fail where a column is linearly dependent.")]

@@ -1,0 +1,40 @@
+"""``cuda_sparse``: one large graph on a GPU, product and Gram matrix in one pass, no host in the loop (Triton)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from rfp.backends.backend import Backend, kernel_obstacle
+from rfp.backends.problem import Problem, Step
+from rfp.normalization import Events
+from rfp.operators import Operator
+
+# The widest k of its kernels. On one graph of arXiv's size they are six times as fast as library calls
+# (benchmarks/results/nvidia-h200.csv).
+CUDA_SPARSE_MAX_CHANNELS = 64
+
+
+def obstacle(problem: Problem) -> str:
+    """Why this backend cannot run a problem; empty if it can."""
+    general = kernel_obstacle(problem, CUDA_SPARSE_MAX_CHANNELS)
+    return general or ("several graphs" if len(problem.ptr) != 2 else "")
+
+
+def steps(problem: Problem, operator: Operator) -> Iterator[Step]:
+    """The driver, loaded when it is first called: it needs Triton."""
+    from rfp.backends.cuda_sparse.driver import loop
+
+    return loop(problem, operator)
+
+
+def whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
+    """The driver, loaded when it is first called: it needs Triton."""
+    from rfp.backends.cuda_sparse.driver import run
+
+    return run(problem, dtype, done)
+
+
+CUDA_SPARSE = Backend("cuda_sparse", obstacle, steps=steps, whole=whole, serves="one graph on a GPU")

@@ -1,0 +1,236 @@
+"""One large graph on a GPU: the sparse loop in Triton kernels that the host never waits for.
+
+Float64 Gram matrices decide about dependent columns and ill-conditioning on the device (``triton_large``). Rows of many
+entries are summed in pieces, so that hubs of a skewed graph do not hold up the rest (``row_plan``). All sums are made
+in a fixed order: the same graph on the same GPU gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from rfp.backends.cuda_sparse.row_plan import row_plan
+from rfp.backends.cuda_sparse.triton_large import (
+    REPORTED_WORDS,
+    STATUS_WORDS,
+    apply_kernel,
+    factor_kernel,
+    gram_kernel,
+    product_kernel,
+    sum_kernel,
+)
+from rfp.backends.finite import NotFiniteError, numbered
+from rfp.backends.problem import Problem, Step, tell_nobody
+from rfp.backends.sparse.orthonormal import Orthonormalizer
+from rfp.normalization import Events, count_events
+from rfp.operators import MatrixOperator, Operator
+
+# Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
+# another. Entries of each row that it asks for at a time.
+_PRODUCT_TILE = {16: 128, 32: 128, 64: 128}
+_UNROLL = {16: 8, 32: 8, 64: 8}
+# For each width of the states: rows that the other kernels take at a time, and programs of theirs on each
+# multiprocessor.
+_ROWS = {16: 128, 32: 64, 64: 64}
+_PROGRAMS = {16: 8, 32: 4, 64: 2}
+
+
+def run(
+    problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
+) -> tuple[Tensor, Events]:
+    """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
+
+    One pass of Cholesky QR serves a large graph almost always. It is made without looking; the device keeps record, and
+    if any step was too ill-conditioned for it, the operator's states are computed once more, looking at each step.
+
+    O(P O (m k B + n k² B)); beside the result it holds the states of one step.
+    """
+    b, n, k = problem.features.shape
+    shape = (n, b, len(problem.operators), problem.num_steps + 1, k)
+    out = torch.empty(shape, dtype=storage_dtype, device=problem.features.device)
+    found: list[Events] = []
+    for o, operator in enumerate(problem.operators):
+        blindly = None if storage_dtype != torch.float32 else _filled_blindly(problem, operator, out[:, :, o])
+        if blindly is not None:
+            found.append(blindly)
+        else:
+            number = o if len(problem.operators) > 1 else None
+            for p, (a, events, _) in enumerate(numbered(loop(problem, operator), number)):
+                out[:, :, o, p] = a.transpose(0, 1)
+                found.append(events)
+        done(problem.num_steps)
+    return out, count_events(found)
+
+
+def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events | None:  # out: [n, B, P + 1, k]
+    """Compute all steps without waiting for the device; then, once: what happened, if all of them are to be trusted."""
+    stages = Stages(problem, operator)
+    product = torch.empty(out.size(0), out.size(1), out.size(3), device=out.device)
+    out[:, :, 0] = problem.features.transpose(0, 1)
+    for p in range(1, problem.num_steps + 1):
+        stages.step(out[:, :, p - 1], product, out[:, :, p], stages.normalizes(p))
+    try:
+        return stages.trusted()
+    except NotFiniteError:
+        return None  # at which step, the careful way tells
+
+
+def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
+    """Yield the states ``[B, n, k]`` of Eq. 1 one at a time; three steps' worth of memory with the one yielded.
+
+    The host looks at each step, and takes one that is ill-conditioned through :mod:`rfp.backends.sparse.orthonormal`.
+    """
+    stages = Stages(problem, operator)
+    ladder = Orthonormalizer.of(problem.ptr, problem.features.size(0) * problem.features.size(2))
+    a = problem.features.transpose(0, 1).contiguous()
+    product = torch.empty_like(a)
+    yield Step(a.transpose(0, 1), {})
+    for p in range(1, problem.num_steps + 1):
+        target = torch.empty_like(a)
+        normalize = stages.normalizes(p)
+        stages.step(a, product, target, normalize)
+        events = stages.trusted() if normalize else {}
+        if events is None:
+            careful, events = ladder(product.transpose(0, 1))
+            target = careful.transpose(0, 1)
+        a = target
+        yield Step(a.transpose(0, 1), events)
+
+
+class Stages:
+    """The kernels of a step and the small matrices between them, for one operator.
+
+    Args:
+        problem: Float32 features of one graph; its normalisation is ``"none"``, ``"l2"`` or ``"qr"``.
+        operator: A sparse matrix.
+    """
+
+    def __init__(self, problem: Problem, operator: Operator) -> None:
+        self.num_trajectories, self.num_rows, self.k = problem.features.shape
+        self.normalization = cast(str, problem.normalization)
+        self.device = problem.features.device
+        self.csr = cast(MatrixOperator, operator).csr.to(torch.float32)
+        self.plan = row_plan(self.csr)
+        self.width = 16 if self.k <= 16 else 32 if self.k <= 32 else 64
+        self.rows = _ROWS[self.width]
+        self.blocks = -(-self.num_rows // self.rows)
+        processors = 1
+        if problem.features.is_cuda:
+            processors = torch.cuda.get_device_properties(self.device).multi_processor_count
+        self.programs = min(processors * _PROGRAMS[self.width], self.blocks)
+        matrix = torch.zeros(self.num_trajectories, self.width, self.width, dtype=torch.float64, device=self.device)
+        self.grams = matrix[:, None].repeat(1, self.programs, 1, 1)
+        self.gram, self.weight = matrix, torch.empty_like(matrix)
+        self.status = torch.zeros(self.num_trajectories, STATUS_WORDS, dtype=torch.int32, device=self.device)
+        self.pieces = torch.empty(self.plan.num_pieces, self.num_trajectories, self.k, device=self.device)
+        self.every = problem.normalize_every
+        self.factorized = 0
+
+    def normalizes(self, p: int) -> bool:
+        """Whether step ``p`` ends with a normalisation."""
+        return p % self.every == 0 and self.normalization != "none"
+
+    def step(self, source: Tensor, product: Tensor, target: Tensor, normalize: bool) -> None:
+        """``target = N(S source)`` or, not normalised, ``S source``; all ``[n, B, k]``, ``product`` is scratch."""
+        if not self.num_rows:
+            return
+        with torch.cuda.device(self.device) if source.is_cuda else nullcontext():
+            self.multiply(source, product if normalize else target)
+            if normalize:
+                self.normalize(product, target)
+
+    def trusted(self) -> Events | None:
+        """What happened in the steps since the last call; ``None`` if one is not sound. Waits for the device."""
+        status = self.status.tolist()
+        self.status[:, :REPORTED_WORDS].zero_()
+        if any(words[2] for words in status):
+            raise NotFiniteError(torch.float32)
+        factorized, self.factorized = self.factorized, 0
+        if any(words[0] for words in status):
+            return None
+        if self.normalization != "qr":
+            return {}
+        return {"cholesky": factorized, "dependent_columns": sum(words[1] for words in status)}
+
+    def multiply(self, source: Tensor, target: Tensor) -> None:
+        """``target = S source``."""
+        plan = self.plan
+        self._sums(source, target, plan.row, plan.begin, plan.end, plan.num_pieces, unit=False)
+        if plan.num_pieces:
+            self._sums(source, target, plan.heavy, plan.heavy_begin, plan.heavy_end, 0, unit=True)
+
+    def _sums(
+        self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
+    ) -> None:
+        rows = _PRODUCT_TILE[self.width] // self.width
+        product_kernel[(-(-len(row) // rows), self.num_trajectories)](
+            source,
+            target,
+            self.pieces,
+            row,
+            begin,
+            end,
+            self.csr.col,
+            self.csr.value,
+            len(row),
+            num_pieces,
+            self.num_trajectories,
+            source.stride(0),
+            source.stride(1),
+            target.stride(0),
+            target.stride(1),
+            self.k,
+            K=self.width,
+            ROWS=rows,
+            UNROLL=_UNROLL[self.width],
+            UNIT=unit,
+            num_warps=1,
+        )
+
+    def normalize(self, source: Tensor, target: Tensor) -> None:
+        """``target = N(source)``."""
+        b = self.num_trajectories
+        l2 = self.normalization == "l2"
+        gram_kernel[(self.programs, b)](
+            source,
+            self.grams,
+            self.status,
+            self.num_rows,
+            self.blocks,
+            source.stride(0),
+            source.stride(1),
+            self.k,
+            self.grams.stride(0),
+            K=self.width,
+            ROWS=self.rows,
+            L2=l2,
+            num_warps=4,
+        )
+        parts = (self.programs, self.grams.stride(0))
+        sum_kernel[(self.width * self.width // 64, b)](
+            self.grams, self.gram, *parts, K=self.width, WORDS=64, num_warps=2
+        )
+        factor_kernel[(b,)](self.gram, self.weight, self.status, self.k, K=self.width, L2=l2, num_warps=4)
+        apply_kernel[(self.programs, b)](
+            source,
+            target,
+            self.weight,
+            self.status,
+            self.num_rows,
+            self.blocks,
+            source.stride(0),
+            source.stride(1),
+            target.stride(0),
+            target.stride(1),
+            self.k,
+            K=self.width,
+            ROWS=self.rows,
+            L2=l2,
+            num_warps=4,
+        )
+        self.factorized += b

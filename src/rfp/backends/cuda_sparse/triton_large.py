@@ -1,0 +1,348 @@
+# mypy: ignore-errors
+
+r"""Triton: one step of a large graph in few passes over memory, and nothing that the host must wait for.
+
+A step is ``product_kernel`` (:math:`y = S q`), ``gram_kernel`` and ``sum_kernel`` (:math:`G = y^\top y`, its parts
+added in a fixed order), ``factor_kernel`` (:math:`W = R^{-1}`, in one program) and ``apply_kernel`` (:math:`q = y W`).
+States are float32, Gram matrices and factors float64.
+
+The last and the second are bound by memory in float32 and by arithmetic in float64. So the device chooses: columns
+that are nearly orthogonal, as those of an iteration under way are, are multiplied in float32 split into parts for the
+tensor cores, with 22 bits or more of each factor; all others, and the first step, in float64. The factor kernel
+measures how far W is from a diagonal matrix, chooses for the ``apply_kernel`` of its step and, for steps are alike, for
+the ``gram_kernel`` of the next; where the next turns out less orthogonal than foreseen it is reported as not to be
+trusted, and computed again.
+
+The Gram matrix is not summed in the product, as it might be: its 64 x 64 accumulator takes the registers with which the
+product hides the latency of its reads, and with it the product took half as long again. Read from the cache, where the
+product has just left it, y costs a fraction of that.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from rfp.backends.fused.triton_factor import inverse_factor, upper_word
+
+# What the factor kernel leaves behind for each trajectory. Over all steps: whether a result is not to be trusted, the
+# number of dependent columns, whether a state was not finite. Of the last step: whether its columns may be multiplied
+# by W in split float32, whether the next Gram matrix may be summed in it.
+REPORTED_WORDS = 3
+STATUS_WORDS = 5
+_WORDS = tl.constexpr(STATUS_WORDS)
+_MULTIPLY = tl.constexpr(3)
+_SUM = tl.constexpr(4)
+_KEPT_LIMIT = tl.constexpr(1e9)
+# The sum of G_ii W_ij^2 over i and j is 1 for each of a set of orthogonal columns, and bounds by what rounding errors
+# of G are multiplied. Of each column on average, at most so much: to sum the next Gram matrix in split float32, and to
+# accept what came of it.
+_ORTHOGONAL = tl.constexpr(2.0)
+_ACCEPTED = tl.constexpr(8.0)
+# Squared column norms with which float32 sums of squares neither overflow nor lose small terms.
+_SMALLEST_SQUARE = tl.constexpr(1e-20)
+_LARGEST_SQUARE = tl.constexpr(1e20)
+
+
+@triton.jit(do_not_specialize=["num_sums", "num_pieces"])
+def product_kernel(
+    source,
+    target,
+    pieces,
+    row,
+    begin,
+    end,
+    col,
+    value,
+    num_sums,
+    num_pieces,
+    num_trajectories,
+    source_row,
+    source_trajectory,
+    target_row,
+    target_trajectory,
+    k,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    UNROLL: tl.constexpr,
+    UNIT: tl.constexpr,
+):
+    """``sum of value[e] source[col[e]]`` over ``begin[r] <= e < end[r]``, into row ``row[r]`` of the target.
+
+    Grid: (sums / ROWS, B). Sums of a program should be of similar length.
+
+    Args:
+        source, target: State rows at ``i * row + b * trajectory``.
+        pieces: ``[num_pieces, B, k]``; the first ``num_pieces`` sums go there instead of the target.
+        col, value: Not read if ``UNIT``, which adds up the pieces e themselves.
+        UNROLL: Entries of a sum asked for at a time.
+    """
+    b = tl.program_id(1).to(tl.int64)
+    channel = tl.arange(0, K)
+    real = (channel < k)[None, :]
+    r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    live = r < num_sums
+    first = tl.load(begin + r, mask=live, other=0)
+    last = tl.load(end + r, mask=live, other=0)
+    longest = tl.max(last - first, axis=0).to(tl.int32)
+    y = tl.zeros([ROWS, K], tl.float32)
+    for s in range(0, longest, UNROLL):
+        for u in tl.static_range(UNROLL):
+            entry = first + (s + u)
+            there = entry < last
+            wanted = there[:, None] & real
+            if UNIT:
+                at = ((entry.to(tl.int64) * num_trajectories + b) * k)[:, None] + channel[None, :]
+                y += tl.load(pieces + at, mask=wanted, other=0.0)
+            else:
+                j = tl.load(col + entry, mask=there, other=0).to(tl.int64)
+                weight = tl.load(value + entry, mask=there, other=0.0)[:, None]
+                at = (j * source_row + b * source_trajectory)[:, None] + channel[None, :]
+                y += weight * tl.load(source + at, mask=wanted, other=0.0)
+    i = tl.load(row + r, mask=live, other=0).to(tl.int64)
+    is_piece = r < num_pieces
+    at_target = (i * target_row + b * target_trajectory)[:, None] + channel[None, :]
+    tl.store(target + at_target, y, mask=(live & ~is_piece)[:, None] & real)
+    if not UNIT:
+        at_piece = ((i * num_trajectories + b) * k)[:, None] + channel[None, :]
+        tl.store(pieces + at_piece, y, mask=is_piece[:, None] & real)
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_blocks", "grams_trajectory"])
+def gram_kernel(
+    states,
+    grams,
+    status,
+    num_rows,
+    num_blocks,
+    row,
+    trajectory,
+    k,
+    grams_trajectory,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    L2: tl.constexpr,
+):
+    """Parts of the Gram matrix, ``grams`` ``[B, programs, K, K]``; only its diagonal for ``L2``. Grid: (programs, B).
+
+    A program takes every so-manieth block of rows, from the last on: those are still in the cache.
+    """
+    b = tl.program_id(1).to(tl.int64)
+    states += b * trajectory
+    if L2:
+        gram = _squares(states, num_rows, num_blocks, row, k, K, ROWS)
+    elif K < 64:
+        gram = _gram_in_float64(states, num_rows, num_blocks, row, k, K, ROWS)
+    else:
+        gram = tl.zeros([K, K], tl.float64)
+        if tl.load(status + b * _WORDS + _SUM) > 0:
+            gram = _gram_of_parts(states, num_rows, num_blocks, row, k, K, ROWS)
+        else:
+            gram = _gram_in_float64(states, num_rows, num_blocks, row, k, K, ROWS)
+    channel = tl.arange(0, K)
+    square = channel[:, None] * K + channel[None, :]
+    tl.store(grams + b * grams_trajectory + tl.program_id(0) * (K * K) + square, gram)
+
+
+@triton.jit
+def _squares(states, num_rows, num_blocks, row, k, K: tl.constexpr, ROWS: tl.constexpr):
+    """The diagonal alone."""
+    channel = tl.arange(0, K)
+    squares = tl.zeros([ROWS, K], tl.float64)
+    for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+        wide = _rows(states, num_blocks - 1 - block, row, num_rows, k, K, ROWS).to(tl.float64)
+        squares += wide * wide
+    return tl.where(channel[:, None] == channel[None, :], tl.sum(squares, axis=0)[None, :], 0.0)
+
+
+@triton.jit
+def _gram_in_float64(states, num_rows, num_blocks, row, k, K: tl.constexpr, ROWS: tl.constexpr):
+    gram = tl.zeros([K, K], tl.float64)
+    for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+        wide = _rows(states, num_blocks - 1 - block, row, num_rows, k, K, ROWS).to(tl.float64)
+        gram += tl.dot(tl.trans(wide), wide, out_dtype=tl.float64)
+    return gram
+
+
+@triton.jit
+def _gram_of_parts(states, num_rows, num_blocks, row, k, K: tl.constexpr, ROWS: tl.constexpr):
+    r"""y is the sum of three bfloat16 numbers h + m + l, of which the products of two are summed in float32.
+
+    :math:`y^\top y = h^\top h + m^\top m + c + c^\top`, :math:`c = h^\top m + h^\top l`, but for :math:`m^\top l` and
+    :math:`l^\top l`, of :math:`2^{-24}`. Rounding errors cancel over the rows; but not on the diagonal, so that is
+    summed apart.
+    """
+    channel = tl.arange(0, K)
+    gram = tl.zeros([K, K], tl.float64)
+    cross = tl.zeros([K, K], tl.float32)
+    squares = tl.zeros([ROWS, K], tl.float32)
+    for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+        y = _rows(states, num_blocks - 1 - block, row, num_rows, k, K, ROWS)
+        squares += y * y
+        high, rest = _upper_half(y)
+        middle, rest = _upper_half(rest)
+        low, rest = _upper_half(rest)
+        transposed = tl.trans(high)
+        part = tl.dot(transposed, high, tl.dot(tl.trans(middle), middle))
+        cross = tl.dot(transposed, low, tl.dot(transposed, middle, cross))
+        gram += part.to(tl.float64)
+    sides = cross.to(tl.float64)
+    gram += sides + tl.trans(sides)
+    diagonal = tl.sum(squares.to(tl.float64), axis=0)
+    return tl.where(channel[:, None] == channel[None, :], diagonal[None, :], gram)
+
+
+@triton.jit
+def _upper_half(x):
+    """float32 as bfloat16, cut off after 8 bits, and the rest."""
+    bits = x.to(tl.int32, bitcast=True)
+    upper = (bits >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True)
+    return upper, x - (bits & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _rows(states, block, row, num_rows, k, K: tl.constexpr, ROWS: tl.constexpr):
+    """``[ROWS, K]`` states of a block."""
+    channel = tl.arange(0, K)
+    i = block * ROWS + tl.arange(0, ROWS).to(tl.int64)
+    mask = (i < num_rows)[:, None] & (channel < k)[None, :]
+    return tl.load(states + (i * row)[:, None] + channel[None, :], mask=mask, other=0.0)
+
+
+@triton.jit(do_not_specialize=["num_parts", "grams_trajectory"])
+def sum_kernel(grams, gram, num_parts, grams_trajectory, K: tl.constexpr, WORDS: tl.constexpr):
+    """Add the parts of the Gram matrix in their order. Grid: (K * K / WORDS, B)."""
+    b = tl.program_id(1).to(tl.int64)
+    word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
+    grams += b * grams_trajectory
+    total = tl.zeros([WORDS], tl.float64)
+    for first in range(0, num_parts, 32):
+        part = first + tl.arange(0, 32)[:, None]
+        total += tl.sum(tl.load(grams + part * (K * K) + word[None, :], mask=part < num_parts, other=0.0), axis=0)
+    tl.store(gram + b * (K * K) + word, total)
+
+
+@triton.jit
+def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
+    r"""``weight`` W with :math:`q = y W`, by panels of 16 columns. Grid: (B,).
+
+    A panel's columns in the basis of y, :math:`V = E_c - W W^\top G E_c`, are freed of the columns before it; the
+    inverse factor of :math:`V^\top G V` makes them orthonormal. For ``L2`` W only scales the columns to length 1.
+    """
+    b = tl.program_id(0).to(tl.int64)
+    status += b * _WORDS
+    gram += b * (K * K)
+    weight += b * (K * K)
+    channel = tl.arange(0, K)
+    narrow = tl.arange(0, 16)
+    square = channel[:, None] * K + channel[None, :]
+    g = tl.load(gram + square)
+    squares = tl.sum(tl.where(channel[:, None] == channel[None, :], g, 0.0), axis=0)
+    scale = tl.max(upper_word(squares) & 0x7FFFFFFF, axis=0)  # NaN may have either sign, and is to be the largest
+    if L2:
+        length = tl.where(squares > 0, 1.0 / tl.sqrt(tl.where(squares > 0, squares, 1.0)), 0.0)
+        tl.store(weight + square, tl.where(channel[:, None] == channel[None, :], length[None, :], 0.0))
+    else:
+        tl.store(weight + square, tl.zeros([K, K], tl.float64))
+        total = 0
+        unsure = 0
+        norms = tl.zeros([16], tl.float64)
+        amplified = tl.zeros([16], tl.float64)
+        for c in range(0, K, 16):
+            at = channel[:, None] * K + (c + narrow)[None, :]
+            v = tl.where(channel[:, None] == (c + narrow)[None, :], 1.0, 0.0).to(tl.float64)
+            if c > 0:
+                tl.debug_barrier()  # the columns stored by the panel before are read by all threads
+                before = tl.load(weight + square)
+                against = tl.dot(tl.trans(before), tl.load(gram + at), out_dtype=tl.float64)
+                v -= tl.dot(before, against, out_dtype=tl.float64)
+            small = tl.dot(tl.trans(v), tl.dot(g, v, out_dtype=tl.float64), out_dtype=tl.float64)
+            w, scaling, _, ill, kept = inverse_factor(small, scale, False)
+            columns = tl.dot(v, tl.trans(w * scaling.to(tl.float64)), out_dtype=tl.float64)
+            tl.store(weight + at, columns)
+            norms += tl.sum(columns * columns, axis=0)
+            amplified += tl.sum(squares[:, None] * columns * columns, axis=0)
+            # Large coefficients carry rounding of G into the pivots, which makes dropping a column a guess.
+            large = tl.max(tl.max(v * v, axis=1), axis=0) > 16.0
+            unsure |= ill | ((kept < tl.minimum(k - c, 16)) & large).to(tl.int32)
+            total += kept
+        ill_conditioned = tl.sum(norms, axis=0) * tl.sum(squares, axis=0) > _KEPT_LIMIT
+        amplification = tl.sum(amplified, axis=0)
+        split = tl.load(status + _SUM) > 0
+        wrong = ill_conditioned | (split & ((amplification > _ACCEPTED * k) | (total < k)))
+        tl.store(status, tl.load(status) | unsure | wrong.to(tl.int32))
+        tl.store(status + 1, tl.load(status + 1) + (k - total))
+        alike = tl.min(tl.where(channel < k, squares, _LARGEST_SQUARE), axis=0) > _SMALLEST_SQUARE
+        alike = alike & (tl.max(squares, axis=0) < _LARGEST_SQUARE) & (total == k) & (K == 64)
+        tl.store(status + _MULTIPLY, (alike & (amplification <= _ACCEPTED * k)).to(tl.int32))
+        tl.store(status + _SUM, (alike & (amplification <= _ORTHOGONAL * k)).to(tl.int32))
+    tl.store(status + 2, tl.load(status + 2) | (scale >= 0x7FF00000).to(tl.int32))
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_blocks"])
+def apply_kernel(
+    source,
+    target,
+    weight,
+    status,
+    num_rows,
+    num_blocks,
+    source_row,
+    source_trajectory,
+    target_row,
+    target_trajectory,
+    k,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    L2: tl.constexpr,
+):
+    """``target = source W``. Grid: (programs, B); a program takes every so-manieth block of rows."""
+    b = tl.program_id(1).to(tl.int64)
+    source += b * source_trajectory
+    target += b * target_trajectory
+    weight += b * (K * K)
+    if L2:
+        length = tl.load(weight + tl.arange(0, K) * (K + 1))
+        for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+            wide = _rows(source, block, source_row, num_rows, k, K, ROWS).to(tl.float64)
+            _store_rows(target, (wide * length[None, :]).to(tl.float32), block, target_row, num_rows, k, K, ROWS)
+    elif K < 64:
+        for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+            _multiply_wide(source, target, weight, block, source_row, target_row, num_rows, k, K, ROWS)
+    else:
+        if tl.load(status + b * _WORDS + _MULTIPLY) > 0:
+            channel = tl.arange(0, K)
+            w = tl.load(weight + channel[:, None] * K + channel[None, :]).to(tl.float32)
+            for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+                y = _rows(source, block, source_row, num_rows, k, K, ROWS)
+                q = tl.dot(y, w, input_precision="tf32x3")
+                _store_rows(target, q, block, target_row, num_rows, k, K, ROWS)
+        else:
+            for block in range(tl.program_id(0), num_blocks, tl.num_programs(0)):
+                _multiply_wide(source, target, weight, block, source_row, target_row, num_rows, k, K, ROWS)
+
+
+@triton.jit
+def _store_rows(target, q, block, row, num_rows, k, K: tl.constexpr, ROWS: tl.constexpr):
+    channel = tl.arange(0, K)
+    i = block * ROWS + tl.arange(0, ROWS).to(tl.int64)
+    mask = (i < num_rows)[:, None] & (channel < k)[None, :]
+    tl.store(target + (i * row)[:, None] + channel[None, :], q, mask=mask)
+
+
+@triton.jit
+def _multiply_wide(
+    source, target, weight, block, source_row, target_row, num_rows, k, K: tl.constexpr, ROWS: tl.constexpr
+):
+    """A block in float64. W is upper triangular: of a wide one the quarter that is zero is spared."""
+    H: tl.constexpr = K // 2 if K == 64 else K
+    channel = tl.arange(0, H)
+    square = channel[:, None] * K + channel[None, :]
+    left = _rows(source, block, source_row, num_rows, tl.minimum(k, H), H, ROWS).to(tl.float64)
+    q = tl.dot(left, tl.load(weight + square), out_dtype=tl.float64)
+    _store_rows(target, q.to(tl.float32), block, target_row, num_rows, tl.minimum(k, H), H, ROWS)
+    if H < K:
+        right = _rows(source + H, block, source_row, num_rows, k - H, H, ROWS).to(tl.float64)
+        q = tl.dot(left, tl.load(weight + square + H), out_dtype=tl.float64)
+        q = tl.dot(right, tl.load(weight + square + H * K + H), q, out_dtype=tl.float64)
+        _store_rows(target + H, q.to(tl.float32), block, target_row, num_rows, k - H, H, ROWS)

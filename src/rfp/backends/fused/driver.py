@@ -1,0 +1,273 @@
+"""Many small graphs on a GPU: all steps of a graph, an operator and a trajectory in one warp of one Triton kernel.
+
+The states stay in registers and only the result is written. One program is one problem; graphs of up to 32, 64 and 128
+nodes have their own compiled variant of the kernel, and a launch passes over the graphs of the other sizes, so nothing
+is sorted, padded in memory or counted on the host. Larger graphs of the same batch take the sparse path.
+
+Orthonormalisation is one pass of Cholesky QR on the float64 tensor cores (``triton_columns``, and
+``triton_factor`` for more than 16 channels or 64 nodes), and Gram-Schmidt where that is not accurate.
+The former is written for the lanes of a warp: it needs a GPU of compute capability 9, and what the compiler has made of
+it is looked at before a result counts (``lane_layouts``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import groupby
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from rfp.backends.fused import FUSED_MAX_CHANNELS, FUSED_MAX_NODES
+from rfp.backends.fused.lane_layouts import lanes_in_order
+from rfp.backends.fused.larger_graphs import fill_larger_graphs
+from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
+from rfp.backends.problem import Problem, tell_nobody
+from rfp.errors import ArgumentError
+from rfp.graph import Graph
+from rfp.hashing import mix, signed
+from rfp.normalization import Events, count_events
+from rfp.operators import MatrixOperator
+from rfp.triton_features import DISTRIBUTION_CODES
+
+# Nodes of a variant of the kernel.
+_WIDTHS = (32, 64, 128)
+# Below so many problems the chip is not full and time is latency: one launch of the widest variant beats one of each.
+_SINGLE_LAUNCH_BELOW = 1024
+# Entries of a row held in registers beside the diagonal: those of an atom with four bonds.
+_SLOTS = 4
+# Registers of a thread for each width, where there are many graphs: fewer make room for more warps, until they spill.
+_REGISTERS = {32: 128, 64: 168}
+
+
+def run(
+    problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
+) -> tuple[Tensor, Events]:
+    """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
+
+    O(P O (m k B + n k² B)) work; memory traffic is that of the features, the operators and the result, each once.
+    """
+    operators = cast("tuple[MatrixOperator, ...]", problem.operators)
+    b, n, k = problem.features.shape
+    steps = problem.num_steps
+    features = problem.features.transpose(0, 1).contiguous()
+    dtype = _kernel_dtype(cast(str, problem.normalization), storage_dtype)
+    out = torch.empty(n, b, len(operators), steps + 1, k, dtype=dtype, device=features.device)
+    _, largest = problem.size_range
+    trajectories = Trajectories(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
+    trajectories.compute(operators, features=features)
+    events = trajectories.events
+    if largest > FUSED_MAX_NODES:
+        events = count_events([events, *fill_larger_graphs(problem, FUSED_MAX_NODES, out)])
+    done(steps * len(operators))
+    return out.to(storage_dtype), events
+
+
+def draw(
+    graph: Graph,
+    operators: Sequence[MatrixOperator],
+    *,
+    num_channels: int,
+    num_steps: int,
+    num_trajectories: int = 1,
+    normalization: str = "qr",
+    normalize_every: int = 1,
+    distribution: str = "normal",
+    seed: int = 0,
+    graph_keys: Tensor | None = None,
+    storage_dtype: torch.dtype = torch.float32,
+    largest: int | None = None,
+) -> tuple[Tensor, Events]:
+    """:func:`run` from features drawn inside the kernel: what a training step wants. The numbers are those of
+    :func:`rfp.features.random_features`.
+
+    Args:
+        graph: The batch, on a GPU, of graphs of at most 128 nodes.
+        operators: Sparse operators of the batch, float32.
+        largest: Number of nodes of the largest graph. Given, nothing here waits for the device; else it is looked up.
+
+    The other arguments are those of :func:`rfp.encode`.
+
+    Returns:
+        ``[n, B, O, P + 1, k]``, and the number of dependent columns, which stays on the device.
+    """
+    largest = graph.largest if largest is None else largest
+    if largest > FUSED_MAX_NODES or num_channels > FUSED_MAX_CHANNELS:
+        raise ArgumentError(
+            f"the fused kernel takes graphs of at most {FUSED_MAX_NODES} nodes and {FUSED_MAX_CHANNELS} channels, got "
+            f"{largest} nodes and {num_channels} channels; use rfp.encode"
+        )
+    if distribution not in DISTRIBUTION_CODES:
+        raise ArgumentError(f"the kernel draws {', '.join(DISTRIBUTION_CODES)}, got {distribution!r}; use rfp.encode")
+    shape = (graph.num_nodes, num_trajectories, len(operators), num_steps + 1, num_channels)
+    out = torch.empty(shape, dtype=_kernel_dtype(normalization, storage_dtype), device=graph.device)
+    trajectories = Trajectories(out, graph.offsets, largest, normalization, normalize_every)
+    trajectories.compute(
+        operators,
+        keys=graph.keys if graph_keys is None else graph_keys.to(graph.device, torch.int64),
+        raw_keys=graph_keys is not None,
+        root=mix(signed(seed)),
+        distribution=DISTRIBUTION_CODES[distribution],
+    )
+    return out.to(storage_dtype), trajectories.events
+
+
+def _kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype:
+    """QR works in the stored states where columns are ill-conditioned, and so keeps them in float32 meanwhile."""
+    return torch.float32 if normalization == "qr" else storage_dtype
+
+
+class Trajectories:
+    """One result tensor and the launches that fill it."""
+
+    def __init__(self, out: Tensor, ptr: Tensor, largest: int, normalization: str, normalize_every: int) -> None:
+        self.out = out
+        self.ptr = ptr
+        self.largest = largest
+        self.normalization = NORMALIZATION_CODES[normalization]
+        self.normalize_every = normalize_every
+        self.dropped = torch.zeros(1, dtype=torch.int64, device=out.device)
+
+    @property
+    def events(self) -> Events:
+        """What the launches counted, still on the device."""
+        return {"dependent_columns": self.dropped}
+
+    def compute(
+        self,
+        operators: Sequence[MatrixOperator],
+        *,
+        features: Tensor | None = None,  # [n, B, k]
+        keys: Tensor | None = None,  # [num_graphs]
+        raw_keys: bool = False,
+        root: int = 0,
+        distribution: int = 0,
+    ) -> None:
+        """Launch for each run of operators that share their index tensors, and each width of graphs."""
+        for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
+            if self._all_right(operators, features, keys, raw_keys, root, distribution, lanes):
+                return
+            self.dropped.zero_()
+
+    def _all_right(
+        self,
+        operators: Sequence[MatrixOperator],
+        features: Tensor | None,
+        keys: Tensor | None,
+        raw_keys: bool,
+        root: int,
+        distribution: int,
+        lanes: bool,
+    ) -> bool:
+        """Launch; ``False`` if what was compiled for that cannot be trusted with the lanes of a warp."""
+        _, num_trajectories, row_operators, states, k = self.out.shape
+        num_graphs = len(self.ptr) - 1
+        if not num_graphs or not self.out.numel():
+            return True
+        first = 0
+        trusted = True
+        for _, group in groupby(operators, key=lambda operator: operator.csr.col.data_ptr()):
+            several = list(group)
+            csr = several[0].csr
+            values = csr.value.float()
+            if len(several) > 1:
+                values = torch.stack([operator.csr.value.float() for operator in several])
+            problems = num_graphs * num_trajectories * len(several)
+            kernel = partial(
+                small_graphs_kernel[(problems,)],
+                self.out[:, :, first:] if first else self.out,
+                self.out if features is None else features,
+                csr.crow,
+                csr.col,
+                values,
+                self.ptr,
+                self.ptr if keys is None else keys,
+                root,
+                self.dropped,
+                num_trajectories,
+                len(several),
+                row_operators,
+                csr.nnz,
+                states - 1,
+                self.normalize_every,
+                k,
+                PANELS=-(-k // 16),
+                SLOTS=_SLOTS,
+                NORMALIZATION=self.normalization,
+                DISTRIBUTION=distribution,
+                RAW_KEYS=raw_keys,
+                LANES=lanes,
+            )
+            with torch.cuda.device(self.out.device) if self.out.is_cuda else nullcontext():
+                made = self._launch(kernel, k, problems)
+            if lanes and k <= 16 and self.normalization == NORMALIZATION_CODES["qr"]:
+                trusted &= all(_trusted(compiled) for width, compiled in made if width <= 64)
+            first += len(several)
+        return trusted
+
+    def _launch(self, kernel: Callable[..., Any], k: int, problems: int) -> list[tuple[int, Any]]:
+        """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do.
+
+        Returns:
+            The widths with what was compiled for them.
+        """
+        widths = self._widths(problems)
+        here = torch.cuda.current_stream() if self.out.is_cuda and len(widths) > 1 else None
+        aside, made = [], []
+        for above, width in widths:
+            stream = here
+            if here is not None and width != _WIDTHS[0]:
+                stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+                stream.wait_stream(here)
+                aside.append(stream)
+            with torch.cuda.stream(stream):
+                made.append((width, kernel(above, N=width, **launch_options(width, k, problems))))
+        for stream in aside:
+            torch.cuda.current_stream().wait_stream(stream)
+        return made
+
+    def _widths(self, num_problems: int) -> list[tuple[int, int]]:
+        """The variants to launch, each with the number of nodes above which it takes a graph."""
+        needed = [width for width in _WIDTHS if width == _WIDTHS[0] or width < 2 * self.largest]
+        if num_problems < _SINGLE_LAUNCH_BELOW:
+            return [(0, needed[-1])]
+        return list(zip([0, *needed[:-1]], needed, strict=True))[::-1]
+
+
+# What was looked at: the hash of a compiled kernel, and whether its lanes are in order.
+_LOOKED_AT: dict[str, bool] = {}
+# The instructions of `triton_columns` exist from this compute capability on.
+_LANES_FROM = (9, 0)
+
+
+def _lanes_are_usable(out: Tensor) -> bool:
+    if out.is_cuda and torch.cuda.get_device_capability(out.device) < _LANES_FROM:
+        return False
+    return all(_LOOKED_AT.values())
+
+
+def _trusted(compiled: Any) -> bool:
+    """Whether a compiled kernel has its lanes in order; the first that has not is the last that is tried."""
+    if compiled is None:  # interpreted
+        return True
+    if compiled.hash not in _LOOKED_AT:
+        _LOOKED_AT[compiled.hash] = lanes_in_order(compiled.asm["ttgir"])
+        if not _LOOKED_AT[compiled.hash]:
+            warnings.warn(
+                "this version of Triton lays out small graphs in another way than the fast kernel needs; a slower one "
+                "with the same results is used",
+                stacklevel=2,
+            )
+    return _LOOKED_AT[compiled.hash]
+
+
+def launch_options(width: int, k: int, problems: int) -> dict[str, Any]:
+    """Warps and registers of a program: one warp holds a graph of up to 64 nodes and 16 channels."""
+    if k > 16:
+        return {"num_warps": max(1, width // 32)}
+    registers = _REGISTERS.get(width) if problems >= _SINGLE_LAUNCH_BELOW else None
+    return {"num_warps": max(1, width // 64), "maxnreg": registers}

@@ -1,0 +1,59 @@
+"""``learned``: learned operators of small graphs on a GPU, a trajectory and its gradient a kernel each (Triton)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rfp.available import triton_available
+from rfp.backends.backend import NOT_DIFFERENTIATED, Backend
+from rfp.backends.problem import Problem
+from rfp.normalization import Events
+from rfp.operators import blocks_of
+
+# The widest block of dense matrices and the widest k of the kernels that are differentiated through.
+LEARNED_MAX_NODES = 64
+LEARNED_MAX_CHANNELS = 32
+
+
+def obstacle(problem: Problem) -> str:
+    """Why this backend cannot run a problem; empty if it can."""
+    if not problem.differentiable:
+        return NOT_DIFFERENTIATED
+    if problem.features.device.type != "cuda":
+        return "the states are not on a GPU"
+    if problem.features.dtype != torch.float32:
+        return f"states in {problem.features.dtype}"
+    if problem.normalization not in ("none", "l2", "qr"):
+        return f"normalization {problem.normalization!r}"
+    if problem.features.size(2) > LEARNED_MAX_CHANNELS:
+        return f"more than {LEARNED_MAX_CHANNELS} channels"
+    if problem.features.requires_grad and torch.is_grad_enabled():
+        return "the features require a gradient"
+    for operator in problem.operators:
+        blocks = blocks_of(operator)
+        if blocks is None:
+            return "an operator is not formed as dense blocks"
+        if any(block.matrix.dtype != torch.float32 for block in blocks):
+            return "an operator is not in float32"
+        if any(block.rows.size(1) > LEARNED_MAX_NODES for block in blocks):
+            return f"a graph of more than {LEARNED_MAX_NODES} nodes"
+    return "" if triton_available() else "Triton is not installed"
+
+
+def whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
+    """The driver, loaded when it is first called: it needs Triton."""
+    from rfp.backends.learned.driver import run
+
+    return run(problem, dtype, done)
+
+
+LEARNED = Backend(
+    "learned",
+    obstacle,
+    whole=whole,
+    serves=f"learned operators of graphs of at most {LEARNED_MAX_NODES} nodes on a GPU",
+    passed_over="a learned operator is differentiated through; no kernel for it: {}",
+)

@@ -1,0 +1,229 @@
+# mypy: ignore-errors
+r"""Triton: the whole trajectory of a small graph with a dense operator, and the gradient of the operator.
+
+A program holds one graph and one trajectory: the matrix S ``[N, N]`` and the states ``[N, K]``, padded with zeros. The
+arithmetic is float64 throughout (products on the tensor cores); stored states are float32, and each step starts from
+what was stored, so that the backward pass can compute the product before a normalisation again instead of keeping it.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from rfp.backends.sparse.orthonormal_grad import GRADIENT_FLOOR
+from rfp.normalization import dependence_tolerance
+
+# The states are float32, whatever they are computed in.
+_TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
+_FLOOR = tl.constexpr(GRADIENT_FLOOR)
+_TINY = tl.constexpr(torch.finfo(torch.float64).tiny)
+_L2 = tl.constexpr(1)
+_QR = tl.constexpr(2)
+# Numbers of the normalisations.
+NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
+
+
+@triton.jit
+def _gram_schmidt(y, k, N: tl.constexpr, K: tl.constexpr):
+    """Classical Gram-Schmidt run twice, with the rule of :func:`rfp.normalization.qr` for dependent columns.
+
+    Args:
+        y: ``[N, K]`` float64.
+
+    Returns:
+        q ``[N, K]``, all NaN if y is not finite, and the number of dependent columns among the first k.
+    """
+    column = tl.arange(0, K)[None, :]
+    squares = tl.sum(y * y, axis=0)
+    limit = tl.max(squares, axis=0) * _TOLERANCE_SQUARED
+    finite = tl.sum(squares, axis=0) < float("inf")
+    q = tl.zeros([N, K], tl.float64)
+    dropped = tl.full([], 0, tl.int32)
+    for j in range(k):
+        v = tl.sum(tl.where(column == j, y, 0.0), axis=1)
+        for _ in tl.static_range(2):  # twice is enough
+            along = tl.sum(q * v[:, None], axis=0)
+            v -= tl.sum(q * along[None, :], axis=1)
+        squared = tl.sum(v * v, axis=0)
+        kept = squared > limit
+        v *= tl.where(kept, 1.0 / tl.sqrt(tl.where(kept, squared, 1.0)), 0.0)
+        q = tl.where(column == j, v[:, None], q)
+        dropped += tl.where(kept, 0, 1)
+    return tl.where(finite, q, float("nan")), dropped
+
+
+@triton.jit
+def _gram_schmidt_gradient(grad, q, y, k, N: tl.constexpr, K: tl.constexpr):
+    r"""The gradient in y of q, with the guards of :mod:`rfp.backends.sparse.orthonormal_grad`.
+
+    :math:`\bar y = (\bar q - q M) R^{-\top}`, where M mirrors the upper triangle of :math:`q^\top \bar q`; the columns
+    are solved for from the last to the first.
+
+    Args:
+        grad, q, y: ``[N, K]`` float64, where dropped columns of q are zero.
+    """
+    number = tl.arange(0, K)
+    row = number[:, None]
+    column = number[None, :]
+    r = tl.dot(tl.trans(q), y, out_dtype=tl.float64)
+    pivots = tl.sum(tl.where(row == column, r, 0.0), axis=0)
+    # The rows of dropped columns are zero as they are; their columns are left out too.
+    r = tl.where((row <= column) & (pivots > 0)[None, :], r, 0.0)
+    scale = tl.sqrt(tl.max(tl.sum(r * r, axis=0), axis=0))
+    floor = tl.maximum(scale, _TINY) * _FLOOR
+
+    inner = tl.dot(tl.trans(q), grad, out_dtype=tl.float64)
+    mirrored = tl.where(row <= column, inner, 0.0) + tl.trans(tl.where(row < column, inner, 0.0))
+    z = grad - tl.dot(q, mirrored, out_dtype=tl.float64)
+    for i in range(k):
+        j = k - 1 - i
+        line = tl.sum(tl.where(row == j, r, 0.0), axis=0)
+        pivot = tl.sum(tl.where(number == j, line, 0.0), axis=0)
+        inverse = tl.where(pivot > 0, 1.0 / tl.maximum(pivot, floor), 0.0)
+        weights = tl.where(number == j, 1.0, tl.where(number > j, -line, 0.0)) * inverse
+        z = tl.where(column == j, tl.sum(z * weights[None, :], axis=1)[:, None], z)
+
+    given = tl.sqrt(tl.sum(tl.sum(grad * grad, axis=1), axis=0))
+    reached = tl.sqrt(tl.sum(tl.sum(z * z, axis=1), axis=0)) * floor
+    return z * tl.where(reached > given, given / tl.where(reached > given, reached, 1.0), 1.0)
+
+
+@triton.jit
+def _inverse_lengths(y):
+    """``[K]``, zero for zero columns."""
+    squares = tl.sum(y * y, axis=0)
+    return tl.where(squares > 0, 1.0 / tl.sqrt(tl.where(squares > 0, squares, 1.0)), 0.0)
+
+
+@triton.jit
+def _load_matrix(matrix, real, row_stride, column_stride, N: tl.constexpr):
+    """S, or with exchanged strides its transpose, ``[N, N]`` float64, zero at the padding.
+
+    Read anew wherever it is used, from the cache: registers and shared memory are scarce.
+    """
+    local = tl.arange(0, N)
+    mask = real[:, None] & real[None, :]
+    place = local[:, None] * row_stride + local[None, :] * column_stride
+    return tl.load(matrix + place, mask=mask, other=0.0).to(tl.float64)
+
+
+# Compiled anew for other values of what is specialised: only what the code gains by.
+@triton.jit(do_not_specialize=["n", "width", "num_steps", "normalize_every"])
+def dense_forward_kernel(
+    out,
+    features,
+    matrix,
+    rows,
+    dropped,
+    n,
+    width,
+    num_trajectories,
+    node_stride,
+    trajectory_stride,
+    num_steps,
+    normalize_every,
+    k,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    NORMALIZATION: tl.constexpr,
+):
+    """The states of one graph and one trajectory. Grid: (graphs of the block, B).
+
+    Args:
+        out: ``[n, B, P + 1, k]`` float32, at the given strides of nodes and trajectories.
+        features: ``[n, B, k]`` float32.
+        matrix: ``[graphs, width, width]`` float32; what lies at the padding is not read.
+        rows: ``[graphs, width]`` node numbers; n at the padding.
+        dropped: ``[1]`` int64, receives the number of dependent columns.
+        N: The width, K: k, rounded up to powers of two, at least 16.
+    """
+    graph = tl.program_id(0).to(tl.int64)
+    b = tl.program_id(1).to(tl.int64)
+    local = tl.arange(0, N)
+    channel = tl.arange(0, K)[None, :]
+    node = tl.load(rows + graph * width + local, mask=local < width, other=n)
+    real = node < n
+    matrix += graph * width * width
+    mask = real[:, None] & (channel < k)
+    source = features + ((node * num_trajectories + b) * k)[:, None] + channel
+    target = out + (node * node_stride + b * trajectory_stride)[:, None] + channel
+
+    a = tl.load(source, mask=mask, other=0.0)
+    tl.store(target, a, mask=mask)
+    missing = tl.full([], 0, tl.int32)
+    for p in range(1, num_steps + 1):
+        y = tl.dot(_load_matrix(matrix, real, width, 1, N), a.to(tl.float64), out_dtype=tl.float64)
+        if NORMALIZATION == _L2:
+            if p % normalize_every == 0:
+                y *= _inverse_lengths(y)[None, :]
+        if NORMALIZATION == _QR:
+            if p % normalize_every == 0:
+                y, dependent = _gram_schmidt(y, k, N, K)
+                missing += dependent
+        a = y.to(tl.float32)
+        tl.store(target + p * k, a, mask=mask)
+    if NORMALIZATION == _QR:
+        tl.atomic_add(dropped, missing.to(tl.int64), mask=missing > 0, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["n", "width", "num_steps", "normalize_every"])
+def dense_backward_kernel(
+    grad_matrix,
+    grad_out,
+    out,
+    matrix,
+    rows,
+    n,
+    width,
+    num_trajectories,
+    node_stride,
+    trajectory_stride,
+    num_steps,
+    normalize_every,
+    k,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    NORMALIZATION: tl.constexpr,
+):
+    """What one trajectory gives to the gradient of its graph's matrix. Grid: (graphs of the block, B).
+
+    Args:
+        grad_matrix: ``[graphs, B, width, width]`` float32; zero at the padding.
+        grad_out: The gradient of every state, laid out as ``out``.
+
+    The others are those of :func:`dense_forward_kernel`.
+    """
+    graph = tl.program_id(0).to(tl.int64)
+    b = tl.program_id(1).to(tl.int64)
+    local = tl.arange(0, N)
+    channel = tl.arange(0, K)[None, :]
+    node = tl.load(rows + graph * width + local, mask=local < width, other=n)
+    real = node < n
+    matrix += graph * width * width
+    mask = real[:, None] & (channel < k)
+    place = (node * node_stride + b * trajectory_stride)[:, None] + channel
+
+    total = tl.zeros([N, N], tl.float32)  # a sum of P terms: float32 serves, and takes half the registers
+    carried = tl.zeros([N, K], tl.float64)
+    for i in range(num_steps):
+        p = num_steps - i
+        before = tl.load(out + place + (p - 1) * k, mask=mask, other=0.0).to(tl.float64)
+        grad = carried + tl.load(grad_out + place + p * k, mask=mask, other=0.0).to(tl.float64)
+        if NORMALIZATION == _L2:
+            if p % normalize_every == 0:
+                y = tl.dot(_load_matrix(matrix, real, width, 1, N), before, out_dtype=tl.float64)
+                inverse = _inverse_lengths(y)[None, :]
+                y *= inverse
+                grad = (grad - y * tl.sum(y * grad, axis=0)[None, :]) * inverse
+        if NORMALIZATION == _QR:
+            if p % normalize_every == 0:
+                y = tl.dot(_load_matrix(matrix, real, width, 1, N), before, out_dtype=tl.float64)
+                q = tl.load(out + place + p * k, mask=mask, other=0.0).to(tl.float64)
+                grad = _gram_schmidt_gradient(grad, q, y, k, N, K)
+        total += tl.dot(grad, tl.trans(before), out_dtype=tl.float64).to(tl.float32)
+        carried = tl.dot(_load_matrix(matrix, real, 1, width, N), grad, out_dtype=tl.float64)
+    inside = (local < width)[:, None] & (local < width)[None, :]
+    target = grad_matrix + (graph * num_trajectories + b) * width * width
+    tl.store(target + local[:, None] * width + local[None, :], total, mask=inside)

@@ -1,0 +1,60 @@
+"""The loop for large graphs and general batches: one fast sparse product a step, Gram-matrix orthonormalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from torch import Tensor
+
+from rfp.available import compiled_available
+from rfp.backends.problem import Problem, Step
+from rfp.backends.reference.loop import Normalize, as_steps, steps
+from rfp.backends.sparse.orthonormal import Orthonormalizer
+from rfp.backends.sparse.orthonormal_grad import orthonormalize
+from rfp.normalization import NormalizationChoice
+from rfp.operators import MatrixOperator, Operator, factors
+from rfp.rounding import Rounding
+
+
+def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
+    """Yield the states ``[B, n, k]`` of Eq. 1, equal to the reference up to rounding.
+
+    A learned operator is differentiated through, with the guarded backward of ``orthonormal_grad``.
+    O(P (m k B + n k² B)); beside the states of one step it holds one more copy of them and k x k matrices.
+    """
+    own = factors(operator)
+    products = {id(S): fast_product(S, problem.features) for S in own}
+    num_columns = problem.features.size(0) * problem.features.size(2)
+    normalize = fast_normalization(problem.normalization, problem.ptr, num_columns, operator.differentiable)
+    return steps(problem, operator, [products[id(S)] for S in own], normalize)
+
+
+def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:
+    """The quickest available ``a -> S a`` for this operator, type and device."""
+    if isinstance(operator, MatrixOperator) and like.device.type == "cpu" and compiled_available():
+        from rfp.backends.compiled import kernels as compiled
+
+        csr = operator.csr.to(like.dtype)
+        return lambda a: compiled.spmm(csr.crow, csr.col, csr.value, a.contiguous())
+    return lambda a: operator @ a
+
+
+def fast_normalization(
+    normalization: NormalizationChoice, ptr: Tensor, num_columns: int, differentiable: bool = False
+) -> Normalize:
+    """QR by the ladder of :mod:`rfp.backends.sparse.orthonormal`; every other normalisation as it is defined.
+
+    Args:
+        normalization: N, by name or as a callable.
+        ptr: ``[num_graphs + 1]``.
+        num_columns: B k.
+        differentiable: Whether a gradient is to flow through it.
+    """
+    if normalization != "qr":
+        return as_steps(normalization)
+    ladder = Orthonormalizer.of(ptr, num_columns)
+
+    def by_ladder(a: Tensor, ptr: Tensor, rounding: Rounding | None) -> Step:
+        return Step(*orthonormalize(ladder, a, rounding)) if differentiable else ladder.step(a, rounding)
+
+    return by_ladder

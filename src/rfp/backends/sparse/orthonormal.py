@@ -1,0 +1,252 @@
+r"""Fast orthonormalisation of tall-skinny blocks, one k x k problem for each graph and trajectory.
+
+The same Q as :func:`rfp.normalization.qr`, from Gram matrices: :math:`a^\top a = R^\top R`, :math:`q = a R^{-1}`.
+Cholesky squares the condition number, so the Gram matrices are summed in float64 and a ladder watches over them:
+
+1. ``cholesky``: one pass, where :math:`\kappa(R)` is small enough for the working precision;
+2. ``cholesky_twice``: a second pass on the result (CholeskyQR2) where it is not;
+3. ``cholesky_dropping``: where a column depends on earlier ones (float32 input): a Cholesky factorisation that drops
+   such columns, decided on the float64 Gram matrix, then the second pass;
+4. ``gram_schmidt``: classical Gram-Schmidt run twice, on the columns themselves, where a Gram matrix cannot serve:
+   float64 input that is ill-conditioned, and whatever the second pass finds to be further from orthonormal than
+   :data:`SECOND_PASS_REACH`.
+
+The last rung cannot fail: every column of the result has length 1 or is exactly zero. It is that of the reference, up
+to rounding times :math:`\kappa`, by the same rule for dependent columns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from rfp.available import triton_available
+from rfp.backends.finite import NotFiniteError
+from rfp.backends.problem import Step
+from rfp.backends.sparse.segments import Segments
+from rfp.normalization import Events, dependence_tolerance
+from rfp.rounding import Rounding, amplification
+
+# One pass leaves an orthogonality error near (float64 rounding) κ² + (data rounding) κ. Above these bounds on κ a
+# second pass is made; tests hold the result to 1e-5 (float32) on condition numbers up to 1e8.
+SECOND_PASS_ABOVE = {torch.float32: 1e2, torch.float64: 1e1}
+# Beyond this κ a float64 Gram matrix of float64 data has lost the smallest pivots.
+GRAM_LIMIT = {torch.float32: float("inf"), torch.float64: 1e6}
+# How far from the identity the Gram matrix of a first pass may be for a second to make it orthonormal to rounding.
+SECOND_PASS_REACH = 0.1
+# The widest matrix that a program of the Triton kernel holds; the host would need a thousand launches for one of 32.
+_KERNEL_MAX_CHANNELS = 64
+# Columns that the dropping factorisation takes at a time.
+_PANEL = 64
+
+
+def _inverse_of_upper(r: Tensor) -> Tensor:
+    identity = torch.eye(r.size(-1), dtype=r.dtype, device=r.device).expand_as(r)
+    inverse: Tensor = torch.linalg.solve_triangular(r, identity, upper=True)
+    return inverse
+
+
+def cholesky_dropping(
+    g: Tensor, threshold: Tensor, noise: Tensor | None = None, amplified: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Inverse factor of Gram matrices with dependent columns.
+
+    Column by column, as Gram-Schmidt on coefficients: :math:`w_j = e_j - \sum_{i<j} w_i R_{ij}`,
+    :math:`R_{ij} = w_i^\top G e_j`, of length :math:`R_{jj} = \sqrt{w_j^\top G w_j}`; a column with :math:`R_{jj} \le`
+    ``threshold`` or :math:`R_{jj} \le` ``noise`` :math:`\alpha_j` (:func:`rfp.rounding.amplification`) is dropped
+    (:math:`w_j = 0`).
+
+    Args:
+        g: ``[..., k, k]`` float64.
+        threshold: ``[...]``.
+        noise: ``[...]``, zero by default.
+        amplified: :math:`\alpha_j^2` before the first column, ``[..., k]``; ones by default.
+
+    Returns:
+        W ``[..., k, k]`` with :math:`q = a W`, upper triangular, zero columns for the dropped ones; the mask of kept
+        columns ``[..., k]``; and :math:`z_j^2`, ``[..., k]``, zero for the dropped ones. O(k³) each.
+    """
+    k = g.size(-1)
+    noise = torch.zeros_like(threshold) if noise is None else noise
+    amplified = torch.ones_like(g[..., 0]) if amplified is None else amplified
+    if g.is_cuda and k <= _KERNEL_MAX_CHANNELS and triton_available():
+        from rfp.backends.sparse import triton_dropping
+
+        return triton_dropping.cholesky_dropping(g, threshold, noise, amplified)
+    if k > _PANEL:
+        return _dropping_by_panels(g, threshold, noise)
+    weight, z_squared = torch.zeros_like(g), torch.zeros_like(g[..., 0])
+    kept = torch.zeros(g.shape[:-1], dtype=torch.bool, device=g.device)
+    for j in range(k):
+        w = torch.zeros_like(g[..., 0])
+        w[..., j] = 1
+        r = torch.zeros_like(w)
+        for _ in range(2):  # twice is enough
+            coefficients = (weight.mT @ (g @ w[..., None]))[..., 0]
+            w = w - (weight @ coefficients[..., None])[..., 0]
+            r = r + coefficients
+        squared = (w * (g @ w[..., None])[..., 0]).sum(-1)
+        alpha_squared = amplified[..., j] + (r.square() * z_squared).sum(-1)
+        keep = squared > torch.maximum(threshold.square(), noise.square() * alpha_squared)
+        length = torch.where(keep, squared, 1.0).sqrt()
+        weight[..., j] = torch.where(keep[..., None], w / length[..., None], 0.0)
+        z_squared[..., j] = torch.where(keep, alpha_squared / length.square(), 0.0)
+        kept[..., j] = keep
+    return weight, kept, z_squared
+
+
+def _dropping_by_panels(g: Tensor, threshold: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`cholesky_dropping` a panel of columns at a time, so that wide matrices (node features) are products.
+
+    A panel in the basis of g, V, is freed of the columns before it; the factor of the small VᵀGV does the rest.
+    """
+    k = g.size(-1)
+    weight, z_squared = torch.zeros_like(g), torch.zeros_like(g[..., 0])
+    kept = torch.zeros(g.shape[:-1], dtype=torch.bool, device=g.device)
+    for first in range(0, k, _PANEL):
+        last = min(first + _PANEL, k)
+        before = weight[..., :first, :first]  # the columns so far have coefficients in their own rows alone
+        v = torch.zeros(*g.shape[:-2], last, last - first, dtype=g.dtype, device=g.device)
+        v.diagonal(-first, dim1=-2, dim2=-1).fill_(1.0)
+        r = torch.zeros(*g.shape[:-2], first, last - first, dtype=g.dtype, device=g.device)
+        for _ in range(2):  # twice is enough
+            against = before.mT @ (g[..., :first, :last] @ v)
+            v[..., :first, :] -= before @ against
+            r += against
+        amplified = 1 + (r.square() * z_squared[..., :first, None]).sum(-2)
+        small, own, z_own = cholesky_dropping(v.mT @ (g[..., :last, :last] @ v), threshold, noise, amplified)
+        weight[..., :last, first:last] = v @ small
+        kept[..., first:last], z_squared[..., first:last] = own, z_own
+    return weight, kept, z_squared
+
+
+def gram_schmidt(a: Tensor, threshold: float, noise: float = 0.0) -> tuple[Tensor, int]:  # [n, k] float64
+    """Classical Gram-Schmidt run twice with dropping: accurate at any condition number, k passes over the data."""
+    q = torch.zeros_like(a)
+    z_squared = torch.zeros_like(a[0]) if len(a) else a.new_zeros(a.size(1))
+    dropped = 0
+    for j in range(a.size(1)):
+        v, r = a[:, j], torch.zeros_like(z_squared[:j])
+        for _ in range(2):
+            along = q[:, :j].T @ v
+            v, r = v - q[:, :j] @ along, r + along
+        length = torch.linalg.vector_norm(v)
+        alpha_squared = 1 + (r.square() * z_squared[:j]).sum()
+        if length > max(threshold, noise * float(alpha_squared.sqrt())):
+            q[:, j], z_squared[j] = v / length, alpha_squared / length.square()
+        else:
+            dropped += 1
+    return q, dropped
+
+
+class BlockProducts(Protocol):
+    """What the ladder asks of the blocks: all that touches their n rows. A distributed engine hands in its own."""
+
+    def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64
+        r""":math:`a^\top a` of each graph and trajectory."""
+        ...
+
+    def apply(self, a: Tensor, weight: Tensor) -> Tensor:  # [B, n, k], [G, B, k, k] -> [B, n, k]
+        """``a @ weight``, upper triangular weights, with the weight of each node's graph."""
+        ...
+
+    def rows(self, graph: int) -> slice:
+        """The nodes of a graph, for the last rung, which goes through its columns one by one."""
+        ...
+
+
+class Orthonormalizer:
+    """The ladder of this module.
+
+    Args:
+        products: What computes Gram matrices and applies factors.
+    """
+
+    def __init__(self, products: BlockProducts) -> None:
+        self.products = products
+
+    @classmethod
+    def of(cls, ptr: Tensor, num_columns: int) -> Orthonormalizer:
+        """For graphs at these offsets ``[num_graphs + 1]`` and B k columns, all in this process."""
+        return cls(Segments(ptr, num_columns))
+
+    def __call__(self, a: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
+        """Orthonormalise ``a`` ``[B, n, k]``; the events are the rungs used and the dependent columns."""
+        step = self.step(a, rounding)
+        return step.state, step.events
+
+    def step(self, a: Tensor, rounding: Rounding | None = None) -> Step:
+        """The same, with the factor W, :math:`q = a W`, where every graph has one: not by Gram-Schmidt."""
+        g = self.products.gram(a)
+        length = g.diagonal(dim1=-2, dim2=-1).sqrt()  # [G, B, k] column norms
+        scale = length.amax(-1)  # [G, B]
+        threshold = dependence_tolerance(a.dtype) * scale
+        noise = torch.zeros_like(scale) if rounding is None else rounding.after(length).noise.amax(-1)
+        weight, full_rank, condition = _factorize(g, length, threshold, noise)
+        needs_rank = ~full_rank
+        by_vectors = full_rank & (condition > GRAM_LIMIT[a.dtype])
+        twice = full_rank & ~by_vectors & (condition > SECOND_PASS_ABOVE[a.dtype])
+
+        # The one synchronisation with a GPU where all columns are well-conditioned.
+        counts = torch.stack([x.sum() for x in (needs_rank, by_vectors, twice, ~scale.isfinite())]).tolist()
+        num_needs_rank, num_by_vectors, num_twice, num_infinite = counts
+        if num_infinite:
+            raise NotFiniteError(a.dtype)
+        events = Counter(cholesky=scale.numel() - num_needs_rank - num_by_vectors - num_twice)
+        dropped = torch.zeros_like(scale, dtype=torch.long)
+        if num_needs_rank and a.dtype == torch.float64:
+            by_vectors = by_vectors | needs_rank
+        elif num_needs_rank:
+            weight[needs_rank], kept, _ = cholesky_dropping(g[needs_rank], threshold[needs_rank], noise[needs_rank])
+            dropped[needs_rank] = (~kept).sum(-1)
+            twice = twice | needs_rank
+        q = self.products.apply(a, weight)
+        if bool(num_twice) or (num_needs_rank and a.dtype == torch.float32):
+            q, weight, failed = self._again(q, weight, twice)
+            by_vectors = by_vectors | failed
+            events["cholesky_twice"] = int((twice & ~needs_rank & ~failed).sum())
+            events["cholesky_dropping"] = int((twice & needs_rank & ~failed).sum())
+        for graph, b in by_vectors.nonzero().tolist():
+            rows = self.products.rows(graph)
+            limits = float(threshold[graph, b]), float(noise[graph, b])
+            exact, dropped[graph, b] = gram_schmidt(a[b, rows].double(), *limits)
+            q[b, rows] = exact.to(q.dtype)
+            events["gram_schmidt"] += 1
+        events["dependent_columns"] = int(dropped.sum()) if num_needs_rank or events["gram_schmidt"] else 0
+        return Step(q, +events, None if events["gram_schmidt"] else weight)
+
+    def _again(self, q: Tensor, weight: Tensor, which: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Orthonormalise a second time where ``which`` ``[G, B]`` says so; zero columns stay zero.
+
+        Returns:
+            ``[B, n, k]``, the factor of both passes, and where it could not be done, ``[G, B]``.
+        """
+        g = self.products.gram(q)
+        identity = torch.eye(q.size(-1), dtype=g.dtype, device=g.device)
+        g = g + torch.diag_embed((g.diagonal(dim1=-2, dim2=-1) == 0).to(g.dtype))
+        lower, info = torch.linalg.cholesky_ex(torch.where(which[..., None, None], g, identity))
+        near = (g - identity).square().sum((-2, -1)) <= SECOND_PASS_REACH**2
+        failed = which & ~((info == 0) & near)
+        lower = torch.where((which & ~failed)[..., None, None], lower, identity)  # of the failed nothing is kept
+        second = _inverse_of_upper(lower.mT)
+        return self.products.apply(q, second), weight @ second, failed
+
+
+def _factorize(g: Tensor, length: Tensor, threshold: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weight W with ``q = a W``, the mask of full rank ``[G, B]``, and an upper bound on the condition number."""
+    # Equilibrate: unit columns before factorising, so that badly scaled columns do not look ill-conditioned.
+    unit = torch.where(length > 0, 1 / length.clamp_min(torch.finfo(torch.float64).tiny), 0.0)
+    lower, info = torch.linalg.cholesky_ex(g * unit[..., :, None] * unit[..., None, :])
+    pivots = lower.diagonal(dim1=-2, dim2=-1) * length
+    identity = torch.eye(g.size(-1), dtype=g.dtype, device=g.device)
+    full_rank = (info == 0) & (pivots > threshold[..., None]).all(-1)
+    lower = torch.where(full_rank[..., None, None], lower, identity)
+    determined = noise[..., None] * amplification(lower.mT * length[..., None, :]) < pivots
+    full_rank = full_rank & determined.all(-1)
+    lower = torch.where(full_rank[..., None, None], lower, identity)
+    inverse = _inverse_of_upper(lower.mT)
+    condition = torch.linalg.matrix_norm(lower) * torch.linalg.matrix_norm(inverse)
+    return unit[..., :, None] * inverse, full_rank, condition

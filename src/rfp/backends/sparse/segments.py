@@ -1,0 +1,133 @@
+"""Small matrix products for each graph of a batch: Gram matrices and the multiplication by a k x k matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rfp.available import compiled_available
+from rfp.precision import matmul_precision
+from rfp.ragged import pad
+
+# Rows of one large graph whose float64 copy is multiplied at a time; words of a padded chunk of small graphs: a CPU's
+# chunk stays in cache, a GPU's is large enough to fill it.
+_ROWS = 1 << 14
+_CHUNK_WORDS = {"cpu": 1 << 21, "cuda": 1 << 26}
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Graphs of similar size, padded to the largest of them."""
+
+    graphs: Tensor  # [g]
+    rows: Tensor  # [g, width] node numbers; padding repeats a valid one
+    real: Tensor  # [g, width] False at the padding
+
+
+class Segments:
+    """The graphs of a batch, laid out once and used at every step.
+
+    One graph is multiplied as it is. Many are sorted by size and padded in chunks, so that a batched matrix product
+    does the work; padding stays below the spread of sizes inside a chunk, and a chunk stays in cache.
+
+    Args:
+        ptr: ``[num_graphs + 1]``.
+        num_columns: B k, to size the chunks.
+    """
+
+    def __init__(self, ptr: Tensor, num_columns: int) -> None:
+        self.ptr = ptr
+        self.num_graphs = len(ptr) - 1
+        self.chunks: list[_Chunk] = []
+        self.equal = False
+        if self.num_graphs == 1:
+            return
+        sizes, order = torch.sort(ptr.diff())
+        widths, start = sizes.tolist(), 0
+        # Copies of one graph, as replicas of a model make them, are a plain batch on a GPU, whatever their size.
+        self.equal = ptr.device.type == "cuda" and bool(widths) and 0 < widths[0] == widths[-1]
+        if self.equal:
+            return
+        limit = _CHUNK_WORDS.get(ptr.device.type, _CHUNK_WORDS["cpu"])
+        while start < self.num_graphs:
+            stop = start + 1
+            while stop < self.num_graphs and (stop + 1 - start) * widths[stop] * num_columns <= limit:
+                stop += 1
+            graphs, width = order[start:stop], widths[stop - 1]
+            if width:
+                self.chunks.append(_Chunk(graphs, *pad(ptr, width, groups=graphs)))
+            start = stop
+
+    def rows(self, graph: int) -> slice:
+        """The nodes of a graph; waits for a GPU."""
+        return slice(*self.ptr[graph : graph + 2].tolist())
+
+    def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64
+        r""":math:`a^\top a` of each graph and trajectory, summed in float64. O(n k² B)."""
+        if self.num_graphs == 1 and self._compiled(a):
+            from rfp.backends.compiled import kernels as compiled
+
+            return compiled.gram(a.transpose(0, 1))[None]
+        return self.inner(a, a)
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:  # [B, n, k] twice -> [G, B, k, k] float64
+        r""":math:`a^\top b` of each graph and trajectory, summed in float64. O(n k² B)."""
+        num_trajectories, n, k = a.shape
+        total = torch.zeros(self.num_graphs, num_trajectories, k, k, dtype=torch.float64, device=a.device)
+        if self.num_graphs == 1:
+            for start in range(0, n, _ROWS):
+                left = a[:, start : start + _ROWS].double()
+                right = left if b is a else b[:, start : start + _ROWS].double()
+                total[0].baddbmm_(left.transpose(1, 2), right)
+            return total
+        if self.equal:
+            left = self._blocks(a).double()
+            return left.mT @ (left if b is a else self._blocks(b).double())
+        for chunk in self.chunks:
+            left = self._pad(a, chunk).double()
+            right = left if b is a else self._pad(b, chunk).double()
+            total[chunk.graphs] = left.mT @ right
+        return total
+
+    def apply(self, a: Tensor, weight: Tensor, upper: bool = True) -> Tensor:  # [B, n, k], [G, B, k, k] -> [B, n, k]
+        """``a @ weight`` with the weight of each node's graph; the result is node-first in memory.
+
+        ``upper`` says that the weights are upper triangular, which halves the work where a kernel is at hand.
+        """
+        # Triangular solves return column-major factors, with which a batched product took 40 times as long on a CPU.
+        weight = weight.to(a.dtype).contiguous()
+        # Also where the user allows TF32 for the network around: it would leave columns orthonormal to 1e-3 only.
+        with matmul_precision("highest"):
+            return self._apply(a, weight, upper)
+
+    def _apply(self, a: Tensor, weight: Tensor, upper: bool) -> Tensor:
+        num_trajectories, n, k = a.shape
+        out = torch.empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
+        if upper and self.num_graphs == 1 and self._compiled(a):
+            from rfp.backends.compiled import kernels as compiled
+
+            compiled.apply(a.transpose(0, 1), weight[0], out)
+        elif self.num_graphs == 1:
+            for b in range(num_trajectories):
+                torch.mm(a[b], weight[0, b], out=out[:, b])
+        if self.equal:
+            self._blocks(out.transpose(0, 1)).copy_(self._blocks(a) @ weight)
+        for chunk in self.chunks:
+            product = self._pad(a, chunk) @ weight[chunk.graphs]  # [g, B, width, k]
+            out[chunk.rows[chunk.real]] = product.transpose(1, 2)[chunk.real]
+        return out.transpose(0, 1)
+
+    def _blocks(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, width, k], for graphs of equal size
+        return a.view(a.size(0), self.num_graphs, -1, a.size(2)).transpose(0, 1)
+
+    @staticmethod
+    def _compiled(a: Tensor) -> bool:
+        """Whether the compiled kernels serve this block: on a CPU they halve both products (triangular work only)."""
+        return a.device.type == "cpu" and a.transpose(0, 1).is_contiguous() and compiled_available()
+
+    @staticmethod
+    def _pad(a: Tensor, chunk: _Chunk) -> Tensor:  # -> [g, B, width, k]
+        rows = a.transpose(0, 1)[chunk.rows] * chunk.real[..., None, None]
+        return rows.transpose(1, 2)

@@ -1,0 +1,109 @@
+"""Where a trajectory goes as it is computed: into memory, or into an ``.npy`` file that is never whole in memory."""
+
+from __future__ import annotations
+
+from typing import IO, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rfp.backends.problem import Problem
+from rfp.errors import ArgumentError
+
+_NUMPY = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
+
+
+class Sink(Protocol):
+    """What the runner hands states to: step by step, or all at once if the sink and the backend can."""
+
+    @property
+    def takes_whole(self) -> bool: ...
+
+    def step(self, operator: int, step: int, state: Tensor) -> Tensor:
+        """Keep the state ``[B, n, k]`` of a step; returns it as it is kept."""
+        ...
+
+    def whole(self, storage: Tensor) -> None:
+        """Keep the trajectories of all operators, ``[n, B, O, P + 1, k]`` of the type that is kept."""
+        ...
+
+
+class Memory:
+    """The whole trajectory in one tensor, ``[n, B, O, P + 1, k]``.
+
+    Args:
+        problem: What is computed.
+    """
+
+    takes_whole = True
+
+    def __init__(self, problem: Problem) -> None:
+        self.dtype, self.differentiable = problem.kept_dtype, problem.differentiable
+        b, n, k = problem.features.shape
+        self._shape = (n, b, len(problem.operators), problem.num_steps + 1, k)
+        self._device = problem.features.device
+        self._storage: Tensor | None = None
+        self._parts: list[Tensor] = []
+
+    @property
+    def storage(self) -> Tensor:
+        """What was kept, when all of it is there."""
+        if self._storage is None:  # autograd wants the steps as separate tensors, joined once
+            n, b, o, p, k = self._shape
+            self._storage = torch.stack(self._parts, dim=1).view(n, o, p, b, k).permute(0, 3, 1, 2, 4).to(self.dtype)
+        return self._storage
+
+    def step(self, operator: int, step: int, state: Tensor) -> Tensor:
+        if self.differentiable:
+            self._parts.append(state.transpose(0, 1))
+            return state
+        if self._storage is None:
+            self._storage = torch.empty(self._shape, dtype=self.dtype, device=self._device)
+        return self._storage[:, :, operator, step].copy_(state.transpose(0, 1))
+
+    def whole(self, storage: Tensor) -> None:
+        self._storage = storage
+
+
+class NpyFile:
+    """One large graph, step by step, appended to a file or a pipe: ``[n, C]``, or ``[n, B, C]`` for several
+    trajectories.
+
+    The file is in Fortran order, in which the k columns of a step are contiguous and steps follow each other, so that
+    nothing is sought back. Plain writes are used, not a memory map: on a full disk a map kills the process, a write
+    raises an error.
+
+    Args:
+        file: Anything with ``write``.
+        shape: Of the whole array.
+        dtype: Of the file.
+        by_graphs: Many small graphs are handed over graph by graph instead, by :meth:`rows`, and written in C order.
+    """
+
+    takes_whole = False
+
+    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: torch.dtype, *, by_graphs: bool = False) -> None:
+        if dtype not in _NUMPY:
+            raise ArgumentError(f"an .npy file holds {', '.join(map(str, _NUMPY))}, got storage_dtype={dtype}")
+        self.file, self.dtype = file, dtype
+        descr = np.lib.format.dtype_to_descr(np.dtype(_NUMPY[dtype]))
+        self._header = {"descr": descr, "fortran_order": not by_graphs, "shape": shape}
+
+    def step(self, operator: int, step: int, state: Tensor) -> Tensor:
+        # [B, n, k] -> [k, B, n]: in Fortran order the nodes run fastest and the channels slowest.
+        kept = state.detach().to(self.dtype).permute(2, 0, 1).cpu()
+        self.rows(kept)
+        return kept
+
+    def whole(self, storage: Tensor) -> None:
+        raise NotImplementedError("a file takes one step after the other")
+
+    def rows(self, values: Tensor) -> None:
+        """Append values as they lie, after the header."""
+        if self._header:
+            np.lib.format.write_array_header_1_0(self.file, self._header)
+            self._header = {}
+        contiguous = values.cpu().contiguous().numpy()
+        if contiguous.size:
+            self.file.write(contiguous.reshape(-1).view(np.uint8).data)

@@ -1,0 +1,93 @@
+"""What an encoding is: the trajectories of every operator, and a report of what ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from torch import Tensor
+
+from rfp.errors import NumericalError
+from rfp.graph import Graph
+from rfp.normalization import Events, count_events
+from rfp.settings import Settings
+
+# Ways of orthonormalising that a plain full-rank QR never needs.
+_FALLBACKS = ("cholesky_dropping", "gram_schmidt")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ran: the backend and why, how often each method of orthonormalisation, how many columns were dependent.
+
+    Args:
+        backend: Its name.
+        reason: Why it was chosen.
+        steps: The events of each step; those that a GPU still counts are waited for when somebody asks.
+    """
+
+    backend: str
+    reason: str
+    steps: Sequence[Events] = ()
+
+    @cached_property
+    def events(self) -> Counter[str]:
+        """The events of all steps, added up."""
+        return count_events(self.steps)
+
+    @property
+    def dependent_columns(self) -> int:
+        """Columns set to zero because they depend on earlier ones, over all steps, graphs and trajectories."""
+        return self.events["dependent_columns"]
+
+    def check_strict(self) -> None:
+        """Raise if the result departs anywhere from a plain full-rank QR."""
+        used = [name for name in _FALLBACKS if self.events[name]]
+        if used or self.dependent_columns:
+            raise NumericalError(
+                f"strict=True: {self.dependent_columns} dependent columns were set to zero"
+                f"{' and ' + ' and '.join(used) + ' was needed' if used else ''}; use fewer channels, "
+                "normalise more often, or float64"
+            )
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    r"""The trajectories :math:`t_1, \dots, t_B` of every operator.
+
+    Args:
+        storage: ``[n, B, O, P + 1, k]``, node-first, so that a node's whole encoding is contiguous.
+        report: What ran.
+        settings: The arguments, where :func:`rfp.encode` made it: what its products mean depends on them
+            (:mod:`rfp.products`). Of given features the distribution is taken to be standard.
+        graph: Where :func:`rfp.encode` made it.
+    """
+
+    storage: Tensor
+    report: Report
+    settings: Settings | None = field(default=None, repr=False)
+    graph: Graph | None = field(default=None, repr=False)
+
+    @property
+    def states(self) -> Tensor:
+        """``[B, n, P + 1, O k]``: step ``p`` of all operators side by side. A view for one operator."""
+        n, b, o, p, k = self.storage.shape
+        return self.storage.permute(1, 0, 3, 2, 4).reshape(b, n, p, o * k)
+
+    def flat(self) -> Tensor:
+        r"""``[B, n, C]``, C = O (P + 1) k. Always a view.
+
+        :math:`r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of the first operator, then of the second.
+        """
+        return self.storage.flatten(2).transpose(0, 1)
+
+    def node_first(self) -> Tensor:
+        """``[n, C]``, or ``[n, B, C]`` for several trajectories: the form PyG batches correctly. Always a view."""
+        flat = self.storage.flatten(2)
+        return flat[:, 0] if flat.size(1) == 1 else flat
+
+    def last(self) -> Tensor:
+        """``[B, n, O k]``: the last step alone."""
+        return self.states[:, :, -1]

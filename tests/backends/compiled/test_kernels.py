@@ -1,0 +1,285 @@
+"""The compiled kernels against NumPy: plain loops in float64, written here."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from rfp.errors import ArgumentError
+
+pytest.importorskip("numba")
+from rfp.backends.compiled import kernels as compiled
+
+QR, L2, NONE = 2, 1, 0
+
+
+def random_csr(n, density, seed=0, index=np.int32):
+    matrix = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed), format="csr")
+    crow, col = matrix.indptr.astype(index), matrix.indices.astype(index)
+    return matrix, torch.from_numpy(crow), torch.from_numpy(col), torch.from_numpy(matrix.data)
+
+
+def normal(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+class TestSpmm:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("c", [1, 3, 16, 24, 64, 83, 128])
+    def test_equals_scipy(self, c, dtype):
+        matrix, crow, col, value = random_csr(300, 0.03)
+        a = normal(300, c, dtype=dtype)
+        expected = matrix @ a.double().numpy()
+        got = compiled.spmm(crow, col, value.to(dtype), a)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got.numpy(), expected, rtol=0, atol=64 * torch.finfo(dtype).eps)
+
+    def test_many_pieces_hubs_and_empty_rows(self):
+        n = 40_000
+        rng = np.random.default_rng(0)
+        row = np.concatenate(
+            [np.zeros(n, int), rng.integers(0, n // 2, 4 * n)]
+        )  # a hub; the second half has no entries
+        matrix = sp.coo_array((np.ones(len(row)), (row, rng.integers(0, n, len(row)))), shape=(n, n)).tocsr()
+        a = normal(n, 16, dtype=torch.float64)
+        got = compiled.spmm(*(torch.from_numpy(x) for x in (matrix.indptr, matrix.indices, matrix.data)), a)
+        np.testing.assert_allclose(got.numpy(), matrix @ a.numpy(), atol=1e-10)
+        assert not got[n // 2 :].any()
+
+    def test_int64_indices_strided_rows_and_out(self):
+        matrix, crow, col, value = random_csr(100, 0.1, index=np.int64)
+        steps = torch.zeros(100, 3, 64, dtype=torch.float64)
+        steps[:, 0] = normal(100, 64, dtype=torch.float64)
+        got = compiled.spmm(crow, col, value, steps[:, 0], steps[:, 2])
+        assert got.data_ptr() == steps[:, 2].data_ptr()
+        np.testing.assert_allclose(steps[:, 2].numpy(), matrix @ steps[:, 0].numpy(), atol=1e-13)
+        assert not steps[:, 1].any()
+
+    @pytest.mark.parametrize("n", [0, 1, 5])
+    def test_no_entries(self, n):
+        crow, empty = torch.zeros(n + 1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32)
+        assert not compiled.spmm(crow, empty, torch.zeros(0), torch.ones(n, 4), torch.ones(n, 4)).any()
+
+    def test_wrong_shape_and_column_major_are_refused(self):
+        _, crow, col, value = random_csr(10, 0.2)
+        with pytest.raises(ArgumentError, match="a must have shape"):
+            compiled.spmm(crow, col, value, torch.ones(11, 4, dtype=torch.float64))
+        with pytest.raises(ArgumentError, match="contiguous"):
+            compiled.spmm(crow, col, value, torch.ones(4, 10, dtype=torch.float64).T)
+
+
+class TestGramAndApply:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("k", [1, 5, 8, 16, 37, 64])
+    @pytest.mark.parametrize("n", [0, 1, 3, 63, 64, 65, 5000])
+    def test_gram(self, n, k, dtype):
+        a = normal(n, k, dtype=dtype)
+        got = compiled.gram(a)
+        assert got.dtype == torch.float64
+        np.testing.assert_allclose(got.numpy(), a.double().numpy().T @ a.double().numpy(), atol=1e-13 * max(n, 1))
+        assert torch.equal(got, got.T)
+
+    def test_gram_of_trajectories(self):
+        a = normal(1000, 3, 12)
+        exact = a.double().numpy()
+        np.testing.assert_allclose(compiled.gram(a).numpy(), np.einsum("nbi,nbj->bij", exact, exact), atol=1e-10)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("k", [1, 5, 8, 37, 64])
+    @pytest.mark.parametrize("n", [0, 1, 63, 66, 5000])
+    def test_apply(self, n, k, dtype):
+        a, weight = normal(n, k, dtype=dtype), normal(k, k, dtype=torch.float64, seed=1)
+        expected = a.double().numpy() @ np.triu(weight.numpy())
+        tolerance = 16 * k * torch.finfo(dtype).eps
+        np.testing.assert_allclose(compiled.apply(a, weight).numpy(), expected, atol=tolerance)
+        assert compiled.apply(a, weight, a) is a
+        np.testing.assert_allclose(a.numpy(), expected, atol=tolerance)
+
+    def test_apply_to_trajectories_into_one_step(self):
+        a, weight = normal(200, 2, 12), normal(2, 12, 12, dtype=torch.float64, seed=1).triu()
+        storage = torch.zeros(200, 2, 4, 12)
+        compiled.apply(a, weight, storage[:, :, 2])
+        expected = np.einsum("nbi,bij->nbj", a.double().numpy(), weight.numpy())
+        np.testing.assert_allclose(storage[:, :, 2].numpy(), expected, atol=1e-5)
+        assert not storage[:, :, [0, 1, 3]].any()
+
+
+def gram_schmidt(a, tolerance):
+    """Columns left to right, each projected twice; a residual at the tolerance or below gives a zero column."""
+    q = np.zeros_like(a)
+    scale = np.linalg.norm(a, axis=0).max() if a.size else 0.0
+    for j in range(a.shape[1]):
+        v = a[:, j].copy()
+        for _ in range(2):
+            v -= q @ (q.T @ v)
+        if np.linalg.norm(v) > tolerance * scale:
+            q[:, j] = v / np.linalg.norm(v)
+    return q
+
+
+def expected_trajectories(blocks, features, num_steps, every, normalization, tolerance):
+    """``[n, B, O, P + 1, k]`` and the zero columns of each operator, from dense blocks ``[graph][operator]``."""
+    parts, zeros, first = [], np.zeros(len(blocks[0]), int), 0
+    for operators in blocks:
+        n = len(operators[0])
+        part = np.zeros((n, features.shape[1], len(operators), num_steps + 1, features.shape[2]))
+        for o, matrix in enumerate(operators):
+            for b in range(features.shape[1]):
+                a = features[first : first + n, b].astype(float)
+                part[:, b, o, 0] = a
+                for p in range(1, num_steps + 1):
+                    a = matrix @ a
+                    if p % every == 0 and normalization == L2:
+                        norm = np.linalg.norm(a, axis=0)
+                        a = a / np.where(norm > 0, norm, 1)
+                    if p % every == 0 and normalization == QR:
+                        a = gram_schmidt(a, tolerance)
+                    if p % every == 0 and normalization != NONE:
+                        zeros[o] += (a == 0).all(0).sum()
+                    part[:, b, o, p] = a
+        parts.append(part)
+        first += n
+    return np.concatenate(parts), zeros
+
+
+def batch(sizes, num_operators=2, seed=0, rank=None):
+    """Random symmetric operators on one full pattern: the blocks, and the arguments of the kernel."""
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for n in sizes:
+        halves = rng.standard_normal((num_operators, n, n if rank is None else min(rank, n)))
+        blocks.append([half @ half.T / max(n, 1) for half in halves])
+    values = np.stack([np.concatenate([ops[o].ravel() for ops in blocks]) for o in range(num_operators)])
+    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    crow = np.concatenate([[0], np.cumsum(np.repeat(sizes, sizes))]).astype(np.int32)
+    col = np.concatenate([np.tile(np.arange(n) + start, n) for n, start in zip(sizes, ptr, strict=False)]).astype(
+        np.int32
+    )
+    return blocks, [torch.from_numpy(x) for x in (crow, col, values, ptr)]
+
+
+def exact(arguments):
+    """As if products had no rounding."""
+    return torch.zeros(len(arguments[2]), len(arguments[3]) - 1, dtype=torch.float64)
+
+
+def run(arguments, features, num_steps, every, normalization, tolerance, units=None):
+    out = torch.full(
+        (features.size(0), features.size(1), len(arguments[2]), num_steps + 1, features.size(2)), torch.nan
+    )
+    out = out.to(features.dtype)
+    units = exact(arguments) if units is None else units
+    zeros = compiled.small_graphs(*arguments, features, num_steps, every, normalization, tolerance, units, out)
+    return out.double().numpy(), zeros.numpy()
+
+
+class TestSmallGraphs:
+    @pytest.mark.parametrize("normalization", [NONE, L2, QR])
+    @pytest.mark.parametrize("k", [1, 5, 16, 19])
+    @pytest.mark.parametrize("every", [1, 3])
+    def test_equals_dense_loops(self, k, every, normalization):
+        sizes = [30, 1, 0, 7, 25, 16, 40]
+        blocks, arguments = batch(sizes)
+        features = normal(sum(sizes), 2, k, dtype=torch.float64)
+        got, zeros = run(arguments, features, 4, every, normalization, 1e-9)
+        expected, expected_zeros = expected_trajectories(blocks, features.numpy(), 4, every, normalization, 1e-9)
+        np.testing.assert_allclose(got, expected, atol=1e-7 * max(1, np.abs(expected).max()))
+        np.testing.assert_array_equal(zeros, expected_zeros)
+
+    def test_float32_and_no_steps(self):
+        blocks, arguments = batch([12, 20])
+        features = normal(32, 1, 6)
+        got, _ = run(arguments, features, 3, 1, QR, 2e-6)
+        expected, _ = expected_trajectories(blocks, features.numpy(), 3, 1, QR, 2e-6)
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+        np.testing.assert_array_equal(
+            run(arguments, features, 0, 1, QR, 2e-6)[0][..., 0, :], features[:, :, None].expand(-1, -1, 2, -1).numpy()
+        )
+
+    def test_dependent_columns_become_zero(self):
+        blocks, arguments = batch([20, 5, 30], rank=4)
+        features = normal(55, 1, 9, dtype=torch.float64)
+        features[:, :, 1] = 2 * features[:, :, 0]  # and nothing after it may be projected on it
+        got, zeros = run(arguments, features, 3, 1, QR, 1e-10)
+        expected, expected_zeros = expected_trajectories(blocks, features.numpy(), 3, 1, QR, 1e-10)
+        np.testing.assert_allclose(got, expected, atol=1e-7)
+        np.testing.assert_array_equal(zeros, expected_zeros)
+        assert zeros.tolist() == [3 * 3 * 5] * 2  # 3 graphs, 3 steps, rank 4 of 9
+        assert not got[:, 0, :, 1:, 1].any()
+
+    @pytest.mark.parametrize("condition", [1e1, 1e3, 1e5, 1e7, 1e9, 1e12])
+    @pytest.mark.parametrize("k", [8, 16])
+    def test_orthogonal_at_any_condition_number(self, condition, k):
+        n = 24
+        rng = np.random.default_rng(0)
+        left, right = np.linalg.qr(rng.standard_normal((n, k)))[0], np.linalg.qr(rng.standard_normal((k, k)))[0]
+        a = left * np.geomspace(1, 1 / condition, k) @ right.T
+        self.check_orthogonal(a)
+
+    @pytest.mark.parametrize("angle", [0.3, 0.6, 1.0, 1.4])
+    def test_orthogonal_where_pivots_hide_the_condition_number(self, angle):
+        """Kahan's matrix: pivots of harmless size, the smallest singular value far below them."""
+        k = 24
+        cosine, sine = np.cos(angle), np.sin(angle)
+        kahan = np.diag(sine ** np.arange(k)) @ (np.eye(k) - cosine * np.triu(np.ones((k, k)), 1))
+        q = np.linalg.qr(np.random.default_rng(0).standard_normal((40, k)))[0]
+        self.check_orthogonal(q @ kahan)
+
+    def check_orthogonal(self, a):
+        n = len(a)
+        identity = [torch.arange(n + 1, dtype=torch.int32), torch.arange(n, dtype=torch.int32)]
+        arguments = [*identity, torch.ones(1, n, dtype=torch.float64), torch.tensor([0, n])]
+        got, _ = run(arguments, torch.from_numpy(a)[:, None], 1, 1, QR, 1e-14)
+        q = got[:, 0, 0, 1]
+        kept = q.any(0)
+        np.testing.assert_allclose(q.T @ q, np.diag(kept.astype(float)), atol=1e-13)
+        assert ((q.T @ a).diagonal() >= 0).all()
+        np.testing.assert_allclose(q @ (q.T @ a), a, atol=1e-12)
+
+    def test_not_finite_is_not_hidden(self):
+        _, arguments = batch([6, 6])
+        features = normal(12, 1, 4)
+        features[0, 0, 0] = torch.inf
+        got, _ = run(arguments, features, 1, 1, QR, 2e-6)
+        assert not np.isfinite(got[:6, ..., 1, :]).all()
+        assert np.isfinite(got[6:]).all()
+
+    def test_strided_out(self):
+        _, arguments = batch([9, 14], num_operators=1)
+        features = normal(23, 2, 5)
+        whole = torch.zeros(23, 2, 3, 4, 5)
+        compiled.small_graphs(*arguments, features, 3, 1, QR, 2e-6, exact(arguments), whole[:, :, 1:2])
+        np.testing.assert_array_equal(whole[:, :, 1:2].numpy(), run(arguments, features, 3, 1, QR, 2e-6)[0])
+        assert not whole[:, :, [0, 2]].any()
+
+
+class TestThreads:
+    def test_same_bits_on_any_number(self):
+        a = normal(20_000, 24)
+        _, arguments = batch([20] * 200)
+        features = normal(4000, 1, 8)
+        before = torch.get_num_threads()
+        results = []
+        try:
+            for num_threads in (1, 2, 3):
+                torch.set_num_threads(num_threads)
+                results.append((compiled.gram(a).numpy(), run(arguments, features, 2, 1, QR, 2e-6)[0]))
+        finally:
+            torch.set_num_threads(before)
+        for gram, trajectory in results[1:]:
+            np.testing.assert_array_equal(gram, results[0][0])
+            np.testing.assert_array_equal(trajectory, results[0][1])
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_works_in_a_forked_process(self):
+        a = normal(20_000, 8)
+        compiled.gram(a)  # the parent's threads exist and do not survive the fork
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.isfinite(compiled.gram(a).numpy()).all() else 1)
+        assert os.waitpid(child, 0)[1] == 0

@@ -1,0 +1,59 @@
+"""The kernels for one large graph equal the reference, on a GPU or in Triton's interpreter."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from rfp.backends import choose
+from rfp.errors import ArgumentError
+from tests.backends import triton_cases
+from tests.backends.fused.test_driver import check_ill_conditioned, expected
+
+CASES = triton_cases.sparse_cases()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return triton_cases.solved("cuda_sparse", tmp_path_factory.mktemp("triton"))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("ill-conditioned", "overflow")])
+def test_equals_the_reference(results: Any, name: str) -> None:
+    case = CASES[name]
+    got, tally = results[name]
+    want, reference_tally = expected(case)
+    assert got.dtype == case.storage
+    tolerance = 1e-3 if case.storage == torch.float16 else 2e-5
+    torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
+    assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
+
+
+def test_wide_states_that_are_split_for_the_tensor_cores_are_orthonormal(results: Any) -> None:
+    # At the second step the Gram matrix is summed from bfloat16 parts and q multiplied in split float32.
+    got, tally = results["nearly orthogonal"]
+    assert tally["cholesky"] == 2
+    for step in (1, 2):
+        q = got[:, 0, 0, step].double()
+        torch.testing.assert_close(q.T @ q, torch.eye(34, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_an_ill_conditioned_step_takes_the_careful_path(results: Any) -> None:
+    got, tally = results["ill-conditioned"]
+    assert tally.get("cholesky_dropping", 0) + tally.get("cholesky_twice", 0) == 1
+    check_ill_conditioned(got, tally["dependent_columns"])
+
+
+def test_states_that_overflow_are_an_error(results: Any) -> None:
+    message, _ = results["overflow"]
+    assert "the state of step 3 is not finite: torch.float32" in message
+
+
+def test_the_states_one_at_a_time_are_those_of_the_whole(results: Any) -> None:
+    whole, _ = results["l2"]
+    assert torch.equal(results["loop"], whole[:, :, 0].permute(2, 1, 0, 3))
+
+
+def test_cannot_be_requested_for_several_graphs() -> None:
+    with pytest.raises(ArgumentError, match="several graphs"):
+        choose(triton_cases.fused_cases()["awkward"].problem("cpu"), "cuda_sparse")

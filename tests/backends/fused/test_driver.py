@@ -1,0 +1,106 @@
+"""The fused kernel equals the reference, on a GPU or in Triton's interpreter."""
+
+from collections import Counter
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+
+from rfp.backends import choose
+from rfp.backends.fused import FUSED_MAX_NODES
+from rfp.backends.reference import loop as reference
+from rfp.conversion import as_graph
+from rfp.errors import ArgumentError
+from rfp.features import random_features
+from rfp.graph import Graph
+from rfp.normalization import count_events
+from tests.backends import triton_cases
+from tests.conftest import awkward_graphs
+from tests.contracts.backends import awkward_batch
+
+CASES = triton_cases.fused_cases()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return triton_cases.solved("fused", tmp_path_factory.mktemp("triton"))
+
+
+def expected(case: triton_cases.Case) -> tuple[torch.Tensor, Counter[str]]:
+    problem = case.problem("cpu")
+    steps = [list(reference.loop(problem, S)) for S in problem.operators]
+    states = [torch.stack([a.transpose(0, 1) for a, _ in of_one], dim=2) for of_one in steps]
+    return torch.stack(states, dim=2), count_events(events for of_one in steps for _, events in of_one)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "ill-conditioned"])
+def test_equals_the_reference(results: Any, name: str) -> None:
+    case = CASES[name]
+    got, tally = results[name]
+    want, reference_tally = expected(case)
+    assert got.dtype == case.storage
+    tolerance = 1e-3 if case.storage == torch.float16 else 2e-5
+    torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
+    assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
+
+
+@pytest.mark.parametrize(("name", "when"), [("wide graph", "found"), ("directed", "left alone")])
+def test_without_the_lanes_of_a_warp(results: Any, name: str, when: str) -> None:
+    got, tally = results[when]
+    want, reference_tally = expected(CASES[name])
+    torch.testing.assert_close(got, want, atol=2e-5, rtol=2e-5)
+    assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
+
+
+def check_ill_conditioned(got: torch.Tensor, dropped: int) -> None:
+    """Orthonormal to 1e-6, zero where Householder's decomposition in float64 finds a column dependent, the same
+    span.
+    """
+    q = got[:, 0, 0, 1].double()
+    want = expected(CASES["ill-conditioned"])[0][:, 0, 0, 1].double()
+    kept = want.norm(dim=0) > 0
+    assert dropped == int((~kept).sum()) == 2
+    torch.testing.assert_close(q.T @ q, torch.diag(kept.double()), atol=1e-6, rtol=0)
+    torch.testing.assert_close(q @ (q.T @ want), want, atol=2e-3, rtol=0)
+
+
+def test_ill_conditioned_columns_are_taken_one_by_one(results: Any) -> None:
+    got, tally = results["ill-conditioned"]
+    check_ill_conditioned(got, tally["dependent_columns"])
+
+
+@pytest.mark.parametrize("distribution", ["normal", "rademacher", "uniform"])
+def test_features_drawn_in_the_kernel(results: Any, distribution: str) -> None:
+    graph = awkward_batch(list(awkward_graphs().values()))
+    want = random_features(graph, num_channels=5, num_trajectories=2, distribution=distribution, seed=5)
+    got = results[f"draw {distribution}"][:, :, 0, 0].transpose(0, 1)
+    tolerance = 2e-6 if distribution == "normal" else 0.0
+    torch.testing.assert_close(got, want, atol=tolerance, rtol=tolerance)
+
+
+def test_draws_with_given_keys_and_propagates(results: Any) -> None:
+    path = as_graph(nx.path_graph(6))
+    start = random_features(path, num_channels=4, graph_keys=torch.tensor([3]))
+    case = triton_cases.Case(Graph(path.edge_index, 6), ("adjacency",), steps=1, features=start)
+    got, tally = results["draw and propagate"]
+    torch.testing.assert_close(got, expected(case)[0], atol=2e-6, rtol=2e-6)
+    assert tally.get("dependent_columns", 0) == 0
+
+
+def test_draw_refuses_what_the_kernel_cannot_do() -> None:
+    from rfp.backends.fused import driver as fused
+
+    path = as_graph(nx.path_graph(3))
+    options = {"num_steps": 1, "num_channels": 4}
+    with pytest.raises(ArgumentError, match="at most 128 nodes and 64 channels, got 200 nodes"):
+        fused.draw(path, [], largest=FUSED_MAX_NODES + 72, **options)
+    with pytest.raises(ArgumentError, match=r"got 65 channels|and 65 channels"):
+        fused.draw(path, [], num_steps=1, num_channels=65)
+    with pytest.raises(ArgumentError, match="the kernel draws normal, rademacher, uniform, got 'cauchy'"):
+        fused.draw(path, [], distribution="cauchy", **options)
+
+
+def test_cannot_be_requested_on_a_cpu() -> None:
+    with pytest.raises(ArgumentError, match="the states are not on a GPU"):
+        choose(CASES["awkward"].problem("cpu"), "fused")

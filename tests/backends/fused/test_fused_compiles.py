@@ -1,0 +1,117 @@
+"""The kernels are valid Triton for a GPU: the interpreter, in which other tests run, forgives what a compiler does not.
+
+Only the first stage is made, which checks types and shapes and needs neither a GPU nor much time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+triton = pytest.importorskip("triton")
+
+from triton._C.libtriton import ir  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource, make_backend  # noqa: E402
+from triton.runtime.jit import JITFunction  # noqa: E402
+
+from rfp.backends.cuda_sparse import triton_large  # noqa: E402
+from rfp.backends.fused import triton_small  # noqa: E402
+from rfp.backends.learned import triton_dense  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not isinstance(triton_small.small_graphs_kernel, JITFunction), reason="the interpreter was chosen"
+)
+
+
+def check(kernel: Any, types: dict[str, str], constants: dict[str, Any]) -> str:
+    """The kernel's first intermediate form, for an H200."""
+    signature = {name: "constexpr" if name in constants else types[name] for name in kernel.arg_names}
+    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(kernel, signature, constexprs=places, attrs={})
+    target = GPUTarget("cuda", 90, 32)
+    backend = make_backend(target)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    options = backend.parse_options({"num_warps": 1})
+    module = source.make_ir(
+        target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+    )
+    return str(module)
+
+
+SMALL = {
+    "out": "*fp32", "features": "*fp32", "crow": "*i32", "col": "*i32", "value": "*fp32", "ptr": "*i64", "keys": "*i64",
+    "root": "i64", "dropped": "*i64", "num_trajectories": "i32", "num_operators": "i32", "row_operators": "i32",
+    "nnz": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32", "above": "i32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("normalization", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("width", "panels", "distribution", "raw_keys"),
+    [(32, 1, 0, False), (32, 1, 1, True), (64, 1, 2, False), (128, 1, 3, True), (32, 2, 1, False), (128, 4, 0, False)],
+)
+def test_small_graphs(width: int, panels: int, normalization: int, distribution: int, raw_keys: bool) -> None:
+    constants = {"N": width, "PANELS": panels, "SLOTS": 4, "NORMALIZATION": normalization}
+    drawn = {"DISTRIBUTION": distribution, "RAW_KEYS": raw_keys}
+    stored = "*fp32" if normalization == 2 else "*fp16"
+    for lanes in (True, False):
+        constants["LANES"] = lanes
+        text = check(triton_small.small_graphs_kernel, {**SMALL, "out": stored}, {**constants, **drawn})
+        by_lanes = lanes and normalization == 2 and width <= 64 and panels == 1
+        assert "tt.func public @small_graphs_kernel" in text
+        assert ("tt.dot" in text) == (normalization == 2 and not by_lanes)
+        assert ("mma.sync" in text) == by_lanes
+
+
+LARGE = {
+    "source": "*fp32", "target": "*fp32", "states": "*fp32", "pieces": "*fp32", "grams": "*fp64", "gram": "*fp64",
+    "weight": "*fp64", "status": "*i32", "col": "*i32", "value": "*fp32", "num_sums": "i32", "num_pieces": "i32",
+    "num_parts": "i32", "num_rows": "i32", "num_blocks": "i32", "num_trajectories": "i32", "k": "i32",
+    "trajectory": "i32", "grams_trajectory": "i32", "source_row": "i32", "source_trajectory": "i32",
+    "target_row": "i32", "target_trajectory": "i32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("offsets", ["*i32", "*i64"])
+@pytest.mark.parametrize("unit", [False, True])
+def test_product_of_a_large_graph(width: int, offsets: str, unit: bool) -> None:
+    types = {**LARGE, "row": "*i32", "begin": offsets, "end": offsets}
+    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8, "UNIT": unit}
+    assert "tt.func public" in check(triton_large.product_kernel, types, constants)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("l2", [False, True])
+def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
+    types = {**LARGE, "row": "i32"}
+    check(triton_large.sum_kernel, types, {"K": width, "WORDS": 64})
+    check(triton_large.factor_kernel, types, {"K": width, "L2": l2})
+    gram = check(triton_large.gram_kernel, types, {"K": width, "ROWS": 64, "L2": l2})
+    applied = check(triton_large.apply_kernel, types, {"K": width, "ROWS": 64, "L2": l2})
+    # Only the widest states are worth splitting.
+    assert ("bf16" in gram) == (width == 64 and not l2)
+    assert ("tf32x3" in applied) == (width == 64 and not l2)
+
+
+DENSE = {
+    "grad_matrix": "*fp32", "grad_out": "*fp32", "out": "*fp32", "features": "*fp32", "matrix": "*fp32", "rows": "*i64",
+    "dropped": "*i64", "n": "i32", "width": "i32", "num_trajectories": "i32", "node_stride": "i32",
+    "trajectory_stride": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("normalization", [0, 1, 2])
+@pytest.mark.parametrize("nodes", [16, 32, 64])
+@pytest.mark.parametrize("channels", [16, 32])
+def test_dense_matrices_of_small_graphs(nodes: int, channels: int, normalization: int) -> None:
+    constants = {"N": nodes, "K": channels, "NORMALIZATION": normalization}
+    forward = check(triton_dense.dense_forward_kernel, DENSE, constants)
+    backward = check(triton_dense.dense_backward_kernel, DENSE, constants)
+    # One product a step, in float64; backward, two and what the normalisation needs.
+    assert forward.count(" = tt.dot ") == 1
+    assert backward.count(" = tt.dot ") == {0: 2, 1: 3, 2: 6}[normalization]

@@ -1,0 +1,154 @@
+"""The kernels of learned operators: states and gradients by other backends in float64; when they are chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from rfp.backends import choose
+from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES
+from rfp.backends.reference import loop as reference
+from rfp.backends.sparse import loop as sparse
+from rfp.backends.sparse.orthonormal import Orthonormalizer
+from rfp.backends.sparse.orthonormal_grad import GRADIENT_FLOOR, orthonormalize
+from rfp.errors import ArgumentError
+from rfp.normalization import count_events, qr
+from rfp.operators import DenseOperator, blocks_of
+from tests.backends import learned_cases, triton_cases
+from tests.backends.test_backends import chosen
+
+pytest.importorskip("triton")
+
+CASES = learned_cases.cases()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return triton_cases.solved("learned", tmp_path_factory.mktemp("triton"))
+
+
+def expected(case: learned_cases.Case) -> tuple[Tensor, list[Tensor], Counter[str]]:
+    """By autograd (the reference) or the guarded gradient (the sparse loop), a step at a time in float64."""
+    problem = case.problem(torch.float64)
+    loop = reference.loop if case.against == "reference" else sparse.loop
+    steps = [list(loop(problem, operator)) for operator in problem.operators]
+    states = [torch.stack([a for a, _ in of_one], dim=2) for of_one in steps]
+    tally = count_events(events for of_one in steps for _, events in of_one)
+    out = torch.stack(states, dim=2).transpose(0, 1)
+    matrices = [block.matrix for operator in problem.operators for block in blocks_of(operator) or []]
+    if not matrices or not out.requires_grad:
+        return out, [torch.zeros_like(matrix) for matrix in matrices], tally
+    loss = (out * case.weight(out.shape)).sum()
+    return out.detach(), list(torch.autograd.grad(loss, matrices)), tally
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_states_and_gradients(results: Any, name: str) -> None:
+    case = CASES[name]
+    states, grads, tally = results[name]
+    right, right_grads, right_tally = expected(case)
+    assert states.dtype == case.storage
+    torch.testing.assert_close(states.double(), right, atol=case.tolerance, rtol=case.tolerance)
+    assert tally.get("dependent_columns", 0) == right_tally["dependent_columns"]
+    assert len(grads) == len(right_grads)
+    for got, want in zip(grads, right_grads, strict=True):
+        largest = float(want.abs().max())
+        torch.testing.assert_close(got.double(), want, atol=5 * case.tolerance * max(largest, 1e-9), rtol=0)
+
+
+def test_dependent_columns_are_met_in_the_cases() -> None:
+    assert expected(CASES["dependent columns"])[2]["dependent_columns"] == 9  # three at each of three steps
+    assert expected(CASES["fewer nodes than channels"])[2]["dependent_columns"] == 2 * 3 * (3 + 5)
+    assert expected(CASES["rank two"])[2]["dependent_columns"] == 2 * 3 * 3
+
+
+def test_both_guards_are_met_in_a_case() -> None:
+    """Pivots below the floor, the longest gradient allowed, and a longer one by autograd without guards."""
+    case = CASES["nearly dependent"]
+    a = learned_cases.nearly_dependent().float().double()[None].requires_grad_()
+    alone = a.detach()[0, :, :8]  # the last column is dropped
+    largest = float(alone.norm(dim=0).max())
+    pivots = torch.linalg.qr(alone)[1].diagonal().abs()
+    assert 2e-5 * largest < float(pivots.min()) < GRADIENT_FLOOR * largest
+    weight = case.weight(torch.Size([30, 1, 1, 2, 9]))[:, 0, 0, 1]
+    ptr = torch.tensor([0, 30])
+    guarded = torch.autograd.grad((orthonormalize(Orthonormalizer.of(ptr, 9), a)[0] * weight).sum(), a)[0]
+    free = torch.autograd.grad((qr(a, ptr)[0] * weight).sum(), a)[0]
+    longest = float(weight.norm()) / (GRADIENT_FLOOR * largest)
+    assert float(guarded.norm()) == pytest.approx(longest, rel=1e-3)
+    assert float(free.norm()) > 1.5 * longest
+
+
+def test_a_batch_without_nodes(results: Any) -> None:
+    states, grads, _ = results["no nodes"]
+    assert states.shape == (0, 1, 1, 4, 2)
+    assert not grads
+
+
+def test_states_that_overflow_are_not_taken_for_dependent(results: Any) -> None:
+    states, _, _ = results["overflow"]
+    assert states[..., 0, :].isfinite().all()
+    assert states[..., 3, :].isnan().all()
+
+
+def test_nothing_flows_into_the_padding(results: Any) -> None:
+    _, (grad,), _ = results["one block"]
+    for graph, size in enumerate(CASES["one block"].sizes):
+        assert not grad[graph, size:].any()
+        assert not grad[graph, :, size:].any()
+        assert grad[graph, :size, :size].any()
+
+
+def test_is_not_chosen_on_a_cpu() -> None:
+    problem = CASES["one block"].problem(torch.float32)
+    assert chosen(problem) == (
+        "sparse",
+        "a learned operator is differentiated through; no kernel for it: the states are not on a GPU",
+    )
+    with pytest.raises(ArgumentError, match="the states are not on a GPU"):
+        choose(problem, "learned")
+
+
+class OnGpu:
+    """Features that say they are on a GPU: what is chosen is asked of their description alone."""
+
+    def __init__(self, features: Tensor) -> None:
+        self._features = features
+        self.device = torch.device("cuda")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._features, name)
+
+
+def test_chosen_for_small_dense_blocks_only() -> None:
+    problem = CASES["one block"].problem(torch.float32)
+    here: Any = OnGpu(problem.features)
+    problem = replace(problem, features=here)
+    assert chosen(problem) == ("learned", "learned operators of graphs of at most 64 nodes on a GPU")
+    wide: Any = OnGpu(torch.zeros(1, 43, LEARNED_MAX_CHANNELS + 1))
+    double: Any = OnGpu(problem.features.double())
+    followed: Any = OnGpu(problem.features.clone().requires_grad_())
+    large = learned_cases.Case([LEARNED_MAX_NODES + 1], [[0]]).problem(torch.float32)
+    large = replace(large, features=OnGpu(large.features))  # type: ignore[arg-type]
+    one = DenseOperator(torch.zeros(43, 43, requires_grad=True))
+    refused = {
+        "more than 32 channels": replace(problem, features=wide),
+        "states in torch.float64": replace(problem, features=double),
+        "the features require a gradient": replace(problem, features=followed),
+        "normalization 'inverse_gram'": replace(problem, normalization="inverse_gram"),
+        "a graph of more than 64 nodes": large,
+        "an operator is not formed as dense blocks": replace(problem, operators=(one, *problem.operators)),
+        "an operator is not in float32": replace(
+            problem, operators=CASES["one block"].problem(torch.float64).operators
+        ),
+    }
+    for obstacle, other in refused.items():
+        assert chosen(other) == (
+            "sparse",
+            f"a learned operator is differentiated through; no kernel for it: {obstacle}",
+        )

@@ -1,0 +1,131 @@
+"""The ladder under torture: condition numbers to 1e8, every rank, every size; held to the reference."""
+
+import pytest
+import torch
+
+from rfp.backends.sparse.orthonormal import Orthonormalizer, cholesky_dropping, gram_schmidt
+from rfp.errors import NumericalError
+from rfp.normalization import qr
+
+
+def conditioned(n: int, k: int, condition: float, seed: int, dtype: torch.dtype) -> torch.Tensor:
+    """A random ``[1, n, k]`` block with singular values from 1 down to 1/condition, as a node-first view."""
+    generator = torch.Generator().manual_seed(seed)
+    left = torch.linalg.qr(torch.randn(n, k, generator=generator, dtype=torch.float64)).Q
+    right = torch.linalg.qr(torch.randn(k, k, generator=generator, dtype=torch.float64)).Q
+    singular = torch.logspace(0, -torch.log10(torch.tensor(condition)).item(), k, dtype=torch.float64)
+    return (left * singular @ right.T).to(dtype)[None]
+
+
+def orthonormality_error(q: torch.Tensor) -> float:
+    """‖QᵀQ − I‖₂ on the non-zero columns."""
+    kept = q[:, q.abs().sum(0) > 0].double()
+    return float(torch.linalg.matrix_norm(kept.T @ kept - torch.eye(kept.size(1), dtype=torch.float64), 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("condition", [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8])
+@pytest.mark.parametrize("shape", [(20, 4), (300, 16), (5000, 32)])
+def test_orthonormal_at_any_condition(shape: tuple[int, int], condition: float, dtype: torch.dtype) -> None:
+    a = conditioned(*shape, condition, seed=1, dtype=dtype)
+    q = Orthonormalizer.of(torch.tensor([0, shape[0]]), shape[1])(a)[0][0]
+    assert orthonormality_error(q) <= (1e-5 if dtype == torch.float32 else 1e-12)
+    kept = q.abs().sum(0) > 0
+    if dtype == torch.float64 or condition <= 1e4:
+        assert kept.all()
+    # The factor is triangular with a positive diagonal: q is the Q of Gram-Schmidt, not any basis of the span.
+    r = q.double().T @ a[0].double()
+    scale = float(a.double().norm(dim=1).max())
+    assert (r.diagonal()[kept] > 0).all()
+    assert r.tril(-1).abs().max() <= scale * (1e-5 if dtype == torch.float32 else 1e-13)
+    # and the columns it zeroed were within the noise of the ones it kept
+    residual = a[0].double() - q.double() @ r
+    assert residual.norm(dim=0).max() <= 1e-4 * scale
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 5e-5), (torch.float64, 1e-9)])
+@pytest.mark.parametrize("condition", [1.0, 30.0, 300.0])
+def test_equals_the_reference_at_full_rank(condition: float, dtype: torch.dtype, tolerance: float) -> None:
+    a = conditioned(80, 8, condition, seed=3, dtype=dtype)
+    ptr = torch.tensor([0, 80])
+    torch.testing.assert_close(Orthonormalizer.of(ptr, 8)(a)[0], qr(a, ptr)[0], atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batch_of_every_rank_equals_the_reference(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(4)
+    blocks = []
+    for n, rank in [(9, 0), (9, 1), (9, 3), (9, 6), (3, 3), (1, 1), (30, 5), (30, 6)]:
+        left = torch.randn(2, n, rank, generator=generator, dtype=torch.float64)
+        right = torch.randn(2, rank, 6, generator=generator, dtype=torch.float64)
+        blocks.append((left @ right).to(dtype))
+    ptr = torch.tensor([0, *torch.tensor([b.size(1) for b in blocks]).cumsum(0).tolist()])
+    a = torch.cat(blocks, dim=1)
+    q, fast = Orthonormalizer.of(ptr, 12)(a)
+    expected, slow = qr(a, ptr)
+    torch.testing.assert_close(q, expected, atol=1e-4 if dtype == torch.float32 else 1e-11, rtol=0)
+    assert fast["dependent_columns"] == slow["dependent_columns"] == 2 * (6 + 5 + 3 + 0 + 3 + 5 + 1 + 0)
+
+
+def test_report_names_the_rungs() -> None:
+    ptr = torch.tensor([0, 300])
+    expected = {
+        (torch.float32, 1.0): "cholesky",
+        (torch.float32, 1e4): "cholesky_twice",
+        (torch.float32, 1e8): "cholesky_dropping",
+        (torch.float64, 1.0): "cholesky",
+        (torch.float64, 1e4): "cholesky_twice",
+        (torch.float64, 1e8): "gram_schmidt",
+    }
+    for (dtype, condition), rung in expected.items():
+        _, events = Orthonormalizer.of(ptr, 8)(conditioned(300, 8, condition, 5, dtype))
+        assert events[rung] == 1
+        assert sum(events.get(r, 0) for r in set(expected.values())) == 1
+
+
+def test_scaling_of_columns_does_not_matter() -> None:
+    a = conditioned(50, 5, 3.0, 6, torch.float32)
+    scaled = a * torch.tensor([1.0, 1e2, 1e-2, 10.0, 1.0])
+    ptr = torch.tensor([0, 50])
+    torch.testing.assert_close(Orthonormalizer.of(ptr, 5)(scaled)[0], Orthonormalizer.of(ptr, 5)(a)[0])
+
+
+def test_overflow_is_an_error_not_a_zero() -> None:
+    a = torch.ones(1, 4, 2)
+    a[0, 1, 1] = float("inf")
+    with pytest.raises(NumericalError, match="the states are not finite"):
+        Orthonormalizer(torch.tensor([0, 4]), 2)(a)
+
+
+def test_dropping_cholesky_on_a_known_gram_matrix() -> None:
+    # Columns e1, 2 e1, e1 + e2: the second depends on the first.
+    g = torch.tensor([[1.0, 2, 1], [2, 4, 2], [1, 2, 2]], dtype=torch.float64)
+    weight, kept, z_squared = cholesky_dropping(g, torch.tensor(1e-6, dtype=torch.float64))
+    assert kept.tolist() == [True, False, True]
+    torch.testing.assert_close(weight, torch.tensor([[1.0, 0, -1], [0, 0, 0], [0, 0, 1]], dtype=torch.float64))
+    # R_13 = 1 and z_1 = 1: the third column carries its own noise and that of the first.
+    assert z_squared.tolist() == [1.0, 0.0, 2.0]
+
+
+def test_gram_schmidt_counts_what_it_drops() -> None:
+    a = torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]], dtype=torch.float64)
+    q, dropped = gram_schmidt(a, 1e-12)
+    assert dropped == 1
+    torch.testing.assert_close(q, torch.tensor([[1.0, 0, 0], [0, 0, 1]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("k", [65, 130])
+def test_panels_equal_the_columns_one_at_a_time(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    a = torch.randn(2, 90, k, dtype=torch.float64)  # for k = 130 the last forty depend on the others
+    a[0, :, 3] = a[0, :, 1] + a[0, :, 2]
+    a[1, :, 64] = 0
+    g = a.mT @ a
+    threshold = 1e-6 * g.diagonal(dim1=-2, dim2=-1).sqrt().amax(-1)
+    weight, kept, spread = cholesky_dropping(g, threshold)
+    monkeypatch.setattr("rfp.backends.sparse.orthonormal._PANEL", k)
+    expected, expected_kept, expected_spread = cholesky_dropping(g, threshold)
+    assert torch.equal(kept, expected_kept)
+    assert kept.sum(-1).tolist() == [min(k - 1, 90)] * 2
+    torch.testing.assert_close(weight, expected, atol=1e-8, rtol=1e-6)
+    torch.testing.assert_close(spread, expected_spread, atol=0, rtol=1e-6)
