@@ -298,5 +298,5 @@ def test_config_says_what_does_not_fit() -> None:
         model(backbone="gin", edge_encoder="none", edge_products=True)
     with pytest.raises(ArgumentError, match="embed must be one of 'linear', 'products', 'both', got 'product'"):
         model(embed="product")
-    with pytest.raises(ArgumentError, match="product_channels must be at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="product_channels must be an integer of at least 1, got 0"):
         model(embed="products", product_channels=0)
