@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 from dataclasses import dataclass
 
@@ -53,6 +54,8 @@ _TEXTS = {
     "loops.txt": "0 0\n0 1\n1 1\n2 0\n",
     "mac.txt": "0 1\r1 2\r2 0\r",
     "windows.csv": "a,b,1\r\nb,c,2\r\nc,a,3\r\n",
+    "large_graph_layout.ncol": "ann bob 1.0\nbob cy 0.25\ncy ann 3\n",
+    "indented.tsv": "\ta\tb\n0\t10\t11\n1\t11\t12\n",
 }
 
 _GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -62,6 +65,36 @@ _GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
 <graph edgedefault="undirected"><node id="a"><data key="c">red</data></node><node id="b"/><node id="c"/>
 <edge source="a" target="b"><data key="w">2.5</data></edge><edge source="b" target="c"/></graph></graphml>
 """
+
+_GEXF = """<?xml version="1.0" encoding="UTF-8"?>
+<gexf xmlns="http://gexf.net/1.3" version="1.3"><graph defaultedgetype="directed">
+<nodes><node id="a" label="Ann"/><node id="b" label="Bob"/><node id="c"/></nodes>
+<edges><edge id="0" source="a" target="b" weight="2.5"/><edge id="1" source="b" target="c"/></edges></graph></gexf>
+"""
+
+_GML = """graph [
+  directed 1
+  node [ id 0 label "ann" ] node [ id 1 label "bob &amp; co" ] node [ id 2 label "cy" ]
+  edge [ source 0 target 1 weight 0.5 ] edge [ source 1 target 2 value 3 ]
+]
+"""
+
+_PAJEK = {
+    "sections.paj": '*Network friends\n*Vertices 3\n1 "ann" 0.1 0.2\n2 "bob"\n3 cy\n*Arcs\n1 2 0.5\n*Edges\n2 3\n',
+    "lists.net": "% made by hand\n*Vertices 4\n*Arcslist\n1 2 3\n*Edgeslist\n3 4\n",
+    "matrix.pajek": "*Vertices 3\n*Matrix\n0 1 0\n1 0 2.5\n0 2.5 0\n",
+}
+
+_JSONS = {
+    "edges.json": {"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"source": "a", "target": "b"}]},
+    "directed.json": {
+        "directed": True,
+        "multigraph": True,
+        "graph": {},
+        "nodes": [{"id": 5}, {"id": 7}, {"id": 9}],
+        "links": [{"source": 5, "target": 7, "weight": 0.5}, {"source": 7, "target": 9, "key": 1}],
+    },
+}
 
 
 def _graph() -> nx.Graph:
@@ -124,7 +157,7 @@ def _pyg() -> dict[str, bytes]:
 
 def _through_networkx() -> dict[str, bytes]:
     """Formats that NetworkX writes."""
-    files = {}
+    files = {"links.json": json.dumps(nx.node_link_data(_graph(), edges="links")).encode()}
     for name, write in (
         ("graph.graphml", nx.write_graphml),
         ("graph.gexf", nx.write_gexf),
@@ -138,15 +171,26 @@ def _through_networkx() -> dict[str, bytes]:
 
 
 def _compressed(seed: Seed) -> list[Seed]:
-    kinds = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-    return [Seed(seed.name + suffix, compress(seed.content)) for suffix, compress in kinds.items()]
+    packers = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
+    return [Seed(seed.name + suffix, pack(seed.content)) for suffix, pack in packers.items()]
+
+
+def zstd(content: bytes) -> bytes:
+    """What the program ``zstd`` writes."""
+    return bytes(pa.compress(content, codec="zstd", asbytes=True))
+
+
+def unzstd(content: bytes) -> bytes:
+    """And back."""
+    with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
+        return bytes(stream.read())
 
 
 def seeds() -> list[Seed]:
-    """All of them; the formats of the command that have none are found by a test."""
-    import json
-
-    files = {name: text.encode() for name, text in _TEXTS.items()}
+    """All of them; a test finds the formats of the command that have none."""
+    texts = _TEXTS | _PAJEK | {"declared.graphml": _GRAPHML, "declared.gexf": _GEXF, "directed.gml": _GML}
+    texts |= {name: json.dumps(content) for name, content in _JSONS.items()}
+    files = {name: text.encode() for name, text in texts.items()}
     files |= {
         "csr.npz": _npz("csr", compressed=True),
         "coo.npz": _npz("coo", compressed=False),
@@ -156,8 +200,6 @@ def seeds() -> list[Seed]:
         "symmetric.mtx": _mtx(_matrix(), symmetry="symmetric"),
         "pattern.mtx": _mtx(_matrix(), field="pattern", symmetry="general"),
         "array.mtx": _mtx(np.round(_matrix().toarray(), 1)),
-        "declared.graphml": _GRAPHML.encode(),
-        "links.json": json.dumps(nx.node_link_data(_graph(), edges="links")).encode(),
     }
     files |= _parquets() | _pyg() | _through_networkx()
     found = [Seed(name, content) for name, content in files.items()]

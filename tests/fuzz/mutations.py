@@ -11,6 +11,8 @@ import re
 import zipfile
 from collections.abc import Callable
 
+from tests.fuzz.corpus import unzstd, zstd
+
 # What parsers stumble over: line ends, quotes, marks, ends of number ranges, odd spaces, control characters.
 _TOKENS = [
     *(
@@ -87,6 +89,7 @@ def _inside(content: bytes, random_: random.Random, others: list[bytes]) -> byte
         (b"\x1f\x8b", gzip.decompress, gzip.compress),
         (b"BZh", bz2.decompress, bz2.compress),
         (b"\xfd7zXZ", lzma.decompress, lzma.compress),
+        (b"\x28\xb5\x2f\xfd", unzstd, zstd),
     ):
         if content.startswith(magic):
             return pack(mutate(unpack(content), random_, others))

@@ -14,13 +14,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tests.fuzz.corpus import unzstd
+
 Read = tuple[list[Any], dict[tuple[Any, Any], float]]  # nodes in order, entries of the matrix by the names of its ends
 
 _SOURCES = ["source", "src", "from", "u", "node1", "node_1", "id1", "id_1", "fromnodeid", "source_id"]
 _TARGETS = ["target", "dst", "to", "v", "node2", "node_2", "id2", "id_2", "tonodeid", "target_id"]
 _WEIGHTS = ["weight", "w", "edge_weight", "value"]
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
-_DICTIONARY = re.compile(r"(.*?)[ \t,;]+(\{[^{}]*\})[ \t]*")
+_DICTIONARY = re.compile(r"(.*?)[ \t,;]+(\{.*\})[ \t]*")
 
 
 class Refused(Exception):  # noqa: N818 - not an error of this program
@@ -36,7 +38,7 @@ def unpacked(content: bytes) -> bytes:
     for magic, unpack in ((b"\x1f\x8b", gzip.decompress), (b"BZh", bz2.decompress), (b"\xfd7zXZ\0", lzma.decompress)):
         if content.startswith(magic):
             return unpack(content)  # type: ignore[operator, no-any-return]
-    return content
+    return unzstd(content) if content.startswith(b"\x28\xb5\x2f\xfd") else content
 
 
 def split(line: str, separator: str) -> list[str]:
@@ -105,8 +107,10 @@ def has_header(rows: list[list[str]]) -> bool:
     first = rows[0]
     second = rows[1] if len(rows) > 1 else []
     numbers = [bool(_NUMBER.fullmatch(field)) for field in second]
-    if not first[0] or (usual(first, _SOURCES, 2) and usual(first, _TARGETS, 2)):
+    if usual(first, _SOURCES, 2) and usual(first, _TARGETS, 2):
         return True
+    if not first[0]:
+        return not second or second[0] != ""
     if not any(map(_NUMBER.fullmatch, first)) and second and (all(numbers[:2]) or any(numbers[2:])):
         return True
     return is_counted(first) and bool(second) and not all(re.fullmatch(r"-?\d+", field) for field in second[:2])
@@ -145,18 +149,19 @@ def read_edge_list(content: bytes, *, directed: bool, weighted: bool) -> Read:
     marked = [line.lstrip(" \t")[:1] in ("#", "%") for line in lines]
     kept = [line for line, comment in zip(lines, marked, strict=True) if not comment]
     require(kept, "no edges")
+    require(not any("\ufeff" in line for line in kept), "a byte-order mark inside")
     require(not any("\udc80" <= char <= "\udcff" for line in kept for char in line), "not UTF-8")
     dictionaries = [_DICTIONARY.fullmatch(line) for line in kept]
-    if dictionaries[-1] is not None:
+    if dictionaries[0] is not None:
         require(all(dictionaries), "a dictionary on some lines only")
         kept = [match[1] for match in dictionaries if match]
     separator = find_separator(kept[0])
     rows = [split(line, separator) for line in kept]
     require(all(len(row) == len(rows[0]) for row in rows), "lines of different lengths")
     names: list[str] | None = None
-    if dictionaries[-1] is None and has_header(rows):
+    if dictionaries[0] is None and has_header(rows):
         names, rows = rows[0], rows[1:]
-    elif dictionaries[-1] is None:
+    elif dictionaries[0] is None:
         before = [line for line, comment in zip(lines, marked, strict=True) if comment or line == kept[0]]
         before = before[: before.index(kept[0])]
         last = re.split(r"[ \t]+" if separator == " " else separator, before[-1].lstrip("#% \t")) if before else []
@@ -173,7 +178,7 @@ def read_edge_list(content: bytes, *, directed: bool, weighted: bool) -> Read:
     check_comments(lines, marked, rows, separator, source, target)
     ends = [(row[source], row[target]) for row in rows]
     values = [1.0] * len(rows)
-    if dictionaries[-1] is not None and weighted:
+    if dictionaries[0] is not None and weighted:
         values = [float(ast.literal_eval(match[2]).get("weight", 1)) for match in dictionaries if match]
     elif weight is not None:
         values = weights([row[weight] for row in rows], named=names is not None)
@@ -252,9 +257,9 @@ def read_matrix_market(content: bytes, *, directed: bool, weighted: bool) -> Rea
     return list(range(sizes[0])), merged
 
 
-_TEXT = [".csv", ".tsv", ".txt", ".edges", ".edgelist", ".el", ".dat"]
+_TEXT = [".csv", ".tsv", ".txt", ".edges", ".edgelist", ".el", ".ncol", ".dat"]
 PLAIN_READERS: dict[str, Callable[..., Read]] = {
     suffix + packed: reader
     for suffix, reader in [*((one, read_edge_list) for one in _TEXT), (".mtx", read_matrix_market)]
-    for packed in ("", ".gz", ".bz2", ".xz")
+    for packed in ("", ".gz", ".bz2", ".xz", ".zst")
 }

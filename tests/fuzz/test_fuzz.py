@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from rfp.io.compression import PACKED
+from rfp.io.readers import FORMATS
+from tests.fuzz.corpus import seeds
 from tests.fuzz.harness import fuzz
 
 COUNT = 300
+
+
+def test_every_suffix_of_every_format_has_a_good_file() -> None:
+    names = [seed.name for seed in seeds()]
+    suffixes = {suffix for format in FORMATS.values() for suffix in format.suffixes} | set(PACKED)
+    assert {suffix for suffix in suffixes if not any(name.endswith(suffix) for name in names)} == set()
 
 
 def test_mutated_files_are_read_right_or_refused() -> None:

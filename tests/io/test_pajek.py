@@ -34,6 +34,10 @@ def test_lists_and_matrix() -> None:
     assert parse_pajek((VERTICES + "*Matrix\n0 1 0\n0 0 2\n0 0 0\n").encode(), "f").arcs == [(0, 1, 1.0), (1, 2, 2.0)]
 
 
+def test_lines_of_any_white_space_are_skipped() -> None:
+    assert parse_pajek(b"*Vertices 2\n*Arcslist\n\x0b\n1 2\n\xc2\xa0\n", "f").arcs == [(0, 1, None)]
+
+
 def test_vertices_of_the_same_label_stay_apart() -> None:
     assert parse_pajek(b'*Vertices 2\n1 "a"\n2 "a"\n', "f").labels == ["1", "2"]
 
@@ -53,7 +57,12 @@ def test_what_networkx_writes(tmp_path: Path) -> None:
         (VERTICES + "*Edges\n1 4\n", GraphError, "line 6: vertex 4 is out of range"),
         (VERTICES + "*Edges\n1 x\n", GraphError, "line 6: 'x' is not a number of a vertex"),
         (VERTICES + "*Edges\n1 2 x\n", GraphError, "line 6: weight 'x' is not a number"),
-        (VERTICES + "*Edges\n1 2 nan\n", GraphError, "weight nan is not a finite number"),
+        (VERTICES + "*Edges\n1 2 nan\n", GraphError, "line 6: weight 'nan' is not a number"),
+        (VERTICES + "*Edges\n1 2 1_000\n", GraphError, "line 6: weight '1_000' is not a number"),
+        (VERTICES + "*Edges\n1 2 1e999\n", GraphError, "weight inf is not a finite number"),
+        (VERTICES + "four\n", GraphError, "line 5: 'four' is not a number of a vertex"),
+        ('*Vertices 1\n1 "ann\n', GraphError, "line 2: a quote that does not enclose a whole label"),
+        ('*Vertices 1\n1 a"nn"\n', GraphError, "line 2: a quote that does not enclose a whole label"),
         (VERTICES + "*Edges\n1\n", GraphError, "line 6: an arc or edge needs two vertices"),
         (VERTICES + "*Matrix\n0 1\n", GraphError, "line 6: a row of the matrix needs 3 numbers"),
         (VERTICES + "*Matrix\n0 1 0\n", GraphError, "the matrix has 1 rows"),

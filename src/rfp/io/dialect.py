@@ -77,7 +77,9 @@ def find_dialect(content: bytes, comment: str | None, file: str, options: ReadOp
     if not first:
         return None
     number = first[0][0]
-    delimiter = options.delimiter or _guess_delimiter(first[0][1], options.quotes, f"{file}, line {number}")
+    delimiter = options.delimiter
+    if delimiter is None:
+        delimiter = _guess_delimiter(first[0][1], options.quotes, f"{file}, line {number}")
     if len(delimiter) != 1 or delimiter in '"\n\r' or not delimiter.isascii():
         raise ArgumentError(
             f"--delimiter must be one ASCII character, got {delimiter!r} (a blank means any white space)"
@@ -132,10 +134,12 @@ def is_header(rows: list[list[str]]) -> bool:
     (True, False)
     """
     first = rows[0]
-    if first[0] == "" or has_usual_names(first):
+    if has_usual_names(first):
         return True
     if len(rows) == 1:
-        return False
+        return first[0] == ""
+    if first[0] == "":  # over an index; where every line begins so, the lines are indented
+        return rows[1][0] != ""
     second = rows[1]
     if first[:2] == ["0", "1"] and first == [str(i) for i in range(len(first))]:
         return not all(map(_INTEGER.fullmatch, second[:2]))

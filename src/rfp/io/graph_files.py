@@ -1,4 +1,4 @@
-"""Files that hold a graph with names and attributes: GraphML, GEXF, GML, node-link JSON (through NetworkX) and Pajek.
+"""Files that hold a graph with names and attributes: GraphML, GEXF, GML (through NetworkX), node-link JSON and Pajek.
 
 As stored: the order of the nodes is that of the file, directed edges keep their direction, undirected ones count both
 ways, parallel edges add up unless ``duplicates`` says otherwise.
@@ -7,7 +7,6 @@ ways, parallel edges add up unless ``duplicates`` says otherwise.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from rfp.edge_table.node_ids import simplify
 from rfp.errors import FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
 from rfp.io.compression import read_bytes
+from rfp.io.node_link import parse_node_link
 from rfp.io.options import LoadedGraph, ReadOptions
 from rfp.io.pajek import parse_pajek
 
@@ -44,8 +44,11 @@ def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
 
 
 def read_node_link(path: Path, options: ReadOptions) -> LoadedGraph:
-    """Node-link JSON, as NetworkX and D3 know it: ``{"nodes": [{"id": ...}], "links": [{"source", "target"}]}``."""
-    return _through_networkx(path, options, "node-link JSON", _parse_node_link)
+    """The graph of node-link JSON."""
+    name = options.weight or "weight"
+    found = parse_node_link(read_bytes(path), name, str(path))
+    _check_weight(found.links, options, path)
+    return load_edges(found.links, found.names, found.directed, f"attribute {name!r}", options, path)
 
 
 def read_pajek(path: Path, options: ReadOptions) -> LoadedGraph:
@@ -55,22 +58,6 @@ def read_pajek(path: Path, options: ReadOptions) -> LoadedGraph:
         raise GraphError(f"{path}: the weights of a Pajek network have no name; leave --weight out")
     edges = network.arcs + network.edges + [(v, u, w) for u, v, w in network.edges if u != v] * bool(network.arcs)
     return load_edges(edges, network.labels, bool(network.arcs), "the third number of a line", options, path)
-
-
-def _parse_node_link(nx: Any, content: bytes) -> Any:
-    data = json.loads(content)
-    key = next((key for key in ("links", "edges") if isinstance(data, dict) and key in data), None)
-    if key is None or not isinstance(data.get("nodes"), list):
-        raise ValueError('expected {"nodes": [...], "links": [...]}; JSON of another kind is not known')
-    names = [node.get("id", i) for i, node in enumerate(data["nodes"])]
-    known = {json.dumps(name) for name in names}
-    if len(known) < len(names):
-        raise ValueError("two nodes have the same id")
-    for i, link in enumerate(data[key]):
-        for end in ("source", "target"):
-            if json.dumps(link[end]) not in known:
-                raise ValueError(f"{key}[{i}] names the {end} {link[end]!r}, which is not the id of a node")
-    return nx.node_link_graph({"directed": False, **data, "multigraph": True}, edges=key)
 
 
 def _through_networkx(path: Path, options: ReadOptions, kind: str, parse: Callable[[Any, bytes], Any]) -> LoadedGraph:
@@ -90,9 +77,13 @@ def _through_networkx(path: Path, options: ReadOptions, kind: str, parse: Callab
     default = graph.graph.get("edge_default", {}).get(name)
     number = {node: i for i, node in enumerate(graph)}
     edges = [(number[u], number[v], value) for u, v, value in graph.edges(data=name, default=default)]
-    if options.weight is not None and all(value is None for *_, value in edges):
-        raise GraphError(f"{path}: no edge has the attribute {name!r} asked for by --weight")
+    _check_weight(edges, options, path)
     return load_edges(edges, _names(graph), graph.is_directed(), f"attribute {name!r}", options, path)
+
+
+def _check_weight(edges: Sequence[Edge], options: ReadOptions, path: Path) -> None:
+    if options.weight is not None and all(value is None for *_, value in edges):
+        raise GraphError(f"{path}: no edge has the attribute {options.weight!r} asked for by --weight")
 
 
 def _names(graph: Any) -> list[str]:

@@ -11,7 +11,8 @@ from rfp.io.text_lines import decode, lines, unify_line_ends
 
 _SECTIONS = ("*vertices", "*arcs", "*edges", "*arcslist", "*edgeslist", "*matrix")
 _MOST_VERTICES = 2**31
-_FIELD = re.compile(r'"([^"]*)"|(\S+)')
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_FIELD = re.compile(r'(?<!\S)(?:"([^"]*)"|([^\s"]+))(?!\S)')
 
 
 @dataclass
@@ -33,9 +34,9 @@ def parse_pajek(content: bytes, file: str) -> PajekNetwork:
     for number, line in lines(unify_line_ends(content, file)):
         where = f"{file}, line {number}"
         text = decode(line, number, file).strip()
-        if text.startswith("%"):
+        if not text or text.startswith("%"):
             continue
-        fields = [quoted or plain for quoted, plain in _FIELD.findall(text)]
+        fields = _fields(text, where)
         if text.startswith("*"):
             section = fields[0].lower()
             if section == "*network":
@@ -52,8 +53,8 @@ def parse_pajek(content: bytes, file: str) -> PajekNetwork:
             elif not network.labels:
                 raise FileError(f"{where}: {fields[0]} before *Vertices; a Pajek network begins with its vertices")
         elif section == "*vertices":
-            if len(fields) > 1:
-                network.labels[_vertex(fields[0], network, where)] = fields[1]
+            vertex = _vertex(fields[0], network, where)
+            network.labels[vertex] = fields[1] if len(fields) > 1 else network.labels[vertex]
         elif section in ("*arcs", "*edges"):
             if len(fields) < 2:
                 raise GraphError(f"{where}: an arc or edge needs two vertices, got {shown(text)}")
@@ -78,6 +79,12 @@ def parse_pajek(content: bytes, file: str) -> PajekNetwork:
     return network
 
 
+def _fields(text: str, where: str) -> list[str]:
+    if '"' in _FIELD.sub("", text):
+        raise GraphError(f"{where}: a quote that does not enclose a whole label: {shown(text)}; correct it")
+    return [quoted or plain for quoted, plain in _FIELD.findall(text)]
+
+
 def _integer(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise GraphError(f"{where}: {shown(text)} is not a number of a vertex")
@@ -92,7 +99,6 @@ def _vertex(text: str, network: PajekNetwork, where: str) -> int:
 
 
 def _weight(text: str, where: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise GraphError(f"{where}: weight {shown(text)} is not a number") from None
+    if _NUMBER.fullmatch(text) is None:  # float() would take 1_000, and other scripts' digits
+        raise GraphError(f"{where}: weight {shown(text)} is not a number")
+    return float(text)

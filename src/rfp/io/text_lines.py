@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rfp.errors import GraphError
 
 MARKS = ("#", "%")
+_BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 def unify_line_ends(content: bytes, file: str) -> bytes:
@@ -23,7 +24,7 @@ def unify_line_ends(content: bytes, file: str) -> bytes:
     """
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise GraphError(f"{file}, line 1: text in UTF-16; convert it, e.g. with iconv -f utf-16 -t utf-8")
-    content = content.removeprefix(b"\xef\xbb\xbf")
+    content = content.removeprefix(_BYTE_ORDER_MARK)
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\0" in content:
@@ -35,9 +36,15 @@ def unify_line_ends(content: bytes, file: str) -> bytes:
 
 
 def check_utf8(content: bytes, file: str) -> None:
-    """Raise for the first line that is not text."""
+    """Raise for the first line that is not text, or that has an invisible mark where files were joined."""
     if content.isascii():
         return
+    if _BYTE_ORDER_MARK in content:
+        number = content.count(b"\n", 0, content.index(_BYTE_ORDER_MARK)) + 1
+        raise GraphError(
+            f"{file}, line {number}: a byte-order mark (U+FEFF, invisible) that is not at the beginning of the file, as "
+            "files joined end to end have; remove it"
+        )
     try:
         content.decode()
     except UnicodeDecodeError as error:
