@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
-from tests.fuzz.plain_reader import Read, require, unpacked
+from tests.fuzz.plain_reader import PACKED, Read, require, unpacked
 
 Edge = tuple[str, str, Any]
 
@@ -95,14 +95,13 @@ def read_gexf(content: bytes, *, directed: bool, weighted: bool) -> Read:
     names = [node.attrib["id"] for part in children(graph, "nodes") for node in children(part, "node")]
     found = [edge for part in children(graph, "edges") for edge in children(part, "edge")]
     edges = [(edge.attrib["source"], edge.attrib["target"], edge.get("weight")) for edge in found]
+    require(not any("type" in edge.attrib for edge in found), "edges of their own kind")
     return graph_of(names, edges, directed=graph.get("defaultedgetype") == "directed", weighted=weighted)
 
 
+_PAJEK = dict.fromkeys([".net", ".paj", ".pajek"], read_pajek)
 GRAPH_READERS = {
-    ".json": read_json,
-    ".net": read_pajek,
-    ".paj": read_pajek,
-    ".pajek": read_pajek,
-    ".graphml": read_graphml,
-    ".gexf": read_gexf,
+    suffix + packed: reader
+    for suffix, reader in ({".json": read_json, ".graphml": read_graphml, ".gexf": read_gexf} | _PAJEK).items()
+    for packed in PACKED
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.fuzz.corpus import unzstd
 
+PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
 Read = tuple[list[Any], dict[tuple[Any, Any], float]]  # nodes in order, entries of the matrix by the names of its ends
 
 _SOURCES = ["source", "src", "from", "u", "node1", "node_1", "id1", "id_1", "fromnodeid", "source_id"]
@@ -261,5 +262,5 @@ _TEXT = [".csv", ".tsv", ".txt", ".edges", ".edgelist", ".el", ".ncol", ".dat"]
 PLAIN_READERS: dict[str, Callable[..., Read]] = {
     suffix + packed: reader
     for suffix, reader in [*((one, read_edge_list) for one in _TEXT), (".mtx", read_matrix_market)]
-    for packed in ("", ".gz", ".bz2", ".xz", ".zst")
+    for packed in PACKED
 }

@@ -1,4 +1,4 @@
-"""Files that hold a graph with names and attributes: GraphML, GEXF, GML (through NetworkX), node-link JSON and Pajek.
+"""Files that hold a graph with names and attributes: GraphML, GEXF, GML (through NetworkX), node-link JSON, Pajek.
 
 As stored: the order of the nodes is that of the file, directed edges keep their direction, undirected ones count both
 ways, parallel edges add up unless ``duplicates`` says otherwise.
@@ -6,7 +6,7 @@ ways, parallel edges add up unless ``duplicates`` says otherwise.
 
 from __future__ import annotations
 
-import io
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,25 +22,40 @@ from rfp.io.compression import read_bytes
 from rfp.io.node_link import parse_node_link
 from rfp.io.options import LoadedGraph, ReadOptions
 from rfp.io.pajek import parse_pajek
+from rfp.io.xml_graphs import XMLGraph, parse_gexf, parse_graphml
 
+_ODD = re.compile("[^-+.0-9eE \\t\\n]")
 Edge = tuple[int, int, Any]  # node numbers and weight, None for none
 
 
 def read_graphml(path: Path, options: ReadOptions) -> LoadedGraph:
-    """The first graph of a GraphML file."""
-    return _through_networkx(
-        path, options, "GraphML", lambda nx, content: nx.read_graphml(io.BytesIO(content), node_type=str)
-    )
+    """The graph of a GraphML file; nodes are named by their ids."""
+    return _from_xml(path, options, parse_graphml)
 
 
 def read_gexf(path: Path, options: ReadOptions) -> LoadedGraph:
-    """The graph of a GEXF file, as Gephi writes it."""
-    return _through_networkx(path, options, "GEXF", lambda nx, content: nx.read_gexf(io.BytesIO(content)))
+    """The graph of a GEXF file, as Gephi writes it; nodes are named by their ids."""
+    return _from_xml(path, options, parse_gexf)
 
 
 def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
     """The graph of a GML file; nodes are named by their labels where all have one of their own, else by their ids."""
-    return _through_networkx(path, options, "GML", lambda nx, content: nx.parse_gml(content.decode(), label="id"))
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise MissingExtraError("networkx", "cli", "reading GML") from error
+    content = read_bytes(path)
+    try:
+        graph = nx.parse_gml(content.decode(), label="id")
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged file makes NetworkX fail in any way
+        raise FileError(f"{path}: not a readable GML file ({str(error)[:200] or type(error).__name__})") from error
+    name = options.weight or "weight"
+    number = {node: i for i, node in enumerate(graph)}
+    edges = [(number[u], number[v], value) for u, v, value in graph.edges(data=name)]
+    _check_weight(edges, options, path)
+    return load_edges(edges, _names(graph), graph.is_directed(), f"attribute {name!r}", options, path)
 
 
 def read_node_link(path: Path, options: ReadOptions) -> LoadedGraph:
@@ -56,29 +71,21 @@ def read_pajek(path: Path, options: ReadOptions) -> LoadedGraph:
     network = parse_pajek(read_bytes(path), str(path))
     if options.weight is not None:
         raise GraphError(f"{path}: the weights of a Pajek network have no name; leave --weight out")
-    edges = network.arcs + network.edges + [(v, u, w) for u, v, w in network.edges if u != v] * bool(network.arcs)
+    edges = _in_one_list(network.arcs, network.edges)
     return load_edges(edges, network.labels, bool(network.arcs), "the third number of a line", options, path)
 
 
-def _through_networkx(path: Path, options: ReadOptions, kind: str, parse: Callable[[Any, bytes], Any]) -> LoadedGraph:
-    try:
-        import networkx as nx
-    except ImportError as error:
-        raise MissingExtraError("networkx", "cli", f"reading {kind}") from error
-    content = read_bytes(path)
-    try:
-        graph = parse(nx, content)
-    except MemoryError:
-        raise
-    except Exception as error:  # a damaged file makes NetworkX fail in any way
-        raise FileError(f"{path}: not a readable {kind} file ({str(error)[:200] or type(error).__name__})") from error
+def _from_xml(path: Path, options: ReadOptions, parse: Callable[[bytes, str, str], XMLGraph]) -> LoadedGraph:
     name = options.weight or "weight"
-    # A GraphML file may declare a value for edges that have none of their own; NetworkX keeps it aside.
-    default = graph.graph.get("edge_default", {}).get(name)
-    number = {node: i for i, node in enumerate(graph)}
-    edges = [(number[u], number[v], value) for u, v, value in graph.edges(data=name, default=default)]
+    found = parse(read_bytes(path), name, str(path))
+    edges = _in_one_list(found.arcs, found.edges)
     _check_weight(edges, options, path)
-    return load_edges(edges, _names(graph), graph.is_directed(), f"attribute {name!r}", options, path)
+    return load_edges(edges, list(found.nodes), bool(found.arcs), f"attribute {name!r}", options, path)
+
+
+def _in_one_list(arcs: Sequence[Edge], edges: Sequence[Edge]) -> list[Edge]:
+    """All edges of a graph; beside directed ones, an undirected one is two of them."""
+    return [*arcs, *edges, *((v, u, weight) for u, v, weight in edges if u != v and arcs)]
 
 
 def _check_weight(edges: Sequence[Edge], options: ReadOptions, path: Path) -> None:
@@ -89,12 +96,7 @@ def _check_weight(edges: Sequence[Edge], options: ReadOptions, path: Path) -> No
 def _names(graph: Any) -> list[str]:
     labels = [data.get("label") for _, data in graph.nodes(data=True)]
     by_label = all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels)
-    # GEXF and GraphML know nodes by text ids; the integers of GML are for the file alone.
-    return (
-        [str(label) for label in labels]
-        if by_label and any(isinstance(n, int) for n in graph)
-        else list(map(str, graph))
-    )
+    return [str(name) for name in (labels if by_label else graph)]
 
 
 def load_edges(
@@ -153,7 +155,8 @@ def _shown(edge: Edge, names: Sequence[str], weighted: bool) -> tuple[str, ...]:
 def _number(edge: Edge, names: Sequence[str], path: Path) -> float:
     source, target, value = edge
     try:
-        number = 1.0 if value is None else float(value)
+        odd = isinstance(value, bool) or (isinstance(value, str) and _ODD.search(value))  # float() takes 1_000 and ٣
+        number = 1.0 if value is None else float("nan") if odd else float(value)
     except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not -float("inf") < number < float("inf"):

@@ -42,8 +42,8 @@ def check_utf8(content: bytes, file: str) -> None:
     if _BYTE_ORDER_MARK in content:
         number = content.count(b"\n", 0, content.index(_BYTE_ORDER_MARK)) + 1
         raise GraphError(
-            f"{file}, line {number}: a byte-order mark (U+FEFF, invisible) that is not at the beginning of the file, as "
-            "files joined end to end have; remove it"
+            f"{file}, line {number}: a byte-order mark (U+FEFF, invisible) that is not at the beginning of the file, "
+            "as files joined end to end have; remove it"
         )
     try:
         content.decode()
