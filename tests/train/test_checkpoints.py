@@ -64,3 +64,22 @@ def test_identity() -> None:
         check_identity(Path("a"), content, config(lr=0.2), 1, 2)
     with pytest.raises(FileError, match=r"seed is 1 there and 5 here; split is 2 there and 0 here; .* and 1 more"):
         check_identity(Path("a"), content, config(lr=0.2, epochs=9), 5, 0)
+
+
+def test_a_checkpoint_from_before_an_option_was_added_is_continued() -> None:
+    """An option that a checkpoint does not have was at its default, as in the key of its config."""
+    own = identity(config(lr=0.1), 1, 2)
+    older = {**own["config"], "training": {"lr": 0.1}}
+    older["data"] = {"name": own["config"]["data"]["name"]}
+    content = {"rfp": {**own, "config": older}}
+    check_identity(Path("a"), content, config(lr=0.1), 1, 2)
+    with pytest.raises(FileError, match=r"another run: training\.operator_lr is 1\.0 there and 0\.5 here\. Choose"):
+        check_identity(Path("a"), content, config(lr=0.1, operator_lr=0.5), 1, 2)
+
+
+@pytest.mark.parametrize("unknown", [{"trainig": {}}, {"training": {"momentum": 1}}, {"data": 3}, {"training": 3}])
+def test_a_checkpoint_of_a_config_that_is_not_known(unknown: dict[str, object]) -> None:
+    own = identity(config(), 0, 0)
+    content = {"rfp": {**own, "config": {**own["config"], **unknown}}}
+    with pytest.raises(FileError, match=r"a: the config of this checkpoint cannot be read \(.*Choose another folder"):
+        check_identity(Path("a"), content, config(), 0, 0)

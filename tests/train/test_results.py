@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_runs_merge_by_seed_and_split() -> None:
     assert len(merged.trials) == 2
 
 
-@pytest.mark.parametrize("metrics", [{"val": 0.5, "tset": 0.5}, {"val": 0.5}, {"val": "high", "test": 0.5}, [], None])
+@pytest.mark.parametrize(
+    "metrics", [{"test": 0.5}, {"val": 0.5, "test": "low"}, {"val": "high", "test": 0.5}, [], None]
+)
 def test_a_wrong_metric_is_named(tmp_path: Path, metrics: object) -> None:
     path = result(record()).write(tmp_path)
     values = json.loads(path.read_text())
@@ -57,6 +60,19 @@ def test_a_wrong_metric_is_named(tmp_path: Path, metrics: object) -> None:
     path.write_text(json.dumps(values))
     with pytest.raises(FileError, match=rf"{path.name}: damaged result file"):
         read_result(path)
+
+
+@pytest.mark.parametrize("dataset", ["cora", "zinc"])  # before and after "tuning" in the order of names
+def test_what_was_tuned_and_run_is_what_was_run(tmp_path: Path, dataset: str) -> None:
+    run = replace(result(record()), dataset=dataset)
+    tuned = replace(run, runs=(replace(record(), metrics={"val": 0.7}),))
+    run.write(tmp_path)
+    tuned.write(tmp_path / "tuning")
+    assert read_results(tmp_path)[CONFIG.key].runs == run.runs
+    assert run.has(0, 0, tested=True)
+    assert tuned.has(0, 0)
+    assert not tuned.has(0, 0, tested=True)
+    assert read_results(tmp_path / "tuning")[CONFIG.key].runs == tuned.runs
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:

@@ -46,6 +46,19 @@ def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert run(config(CLUB), splits=[2], workspace=workspace).runs == more.runs
 
 
+@pytest.mark.parametrize("engine", ["replicas", "lightning"])
+def test_tuning_computes_no_test_score_and_a_table_asks_for_it(tmp_path: Path, engine: str) -> None:
+    workspace = Workspace(results=tmp_path)
+    wanted = config(CLUB, engine=engine)
+    tuned = run(wanted, splits=[0], workspace=workspace, test=False)
+    assert "val" in tuned.runs[0].metrics
+    assert "test" not in tuned.runs[0].metrics
+    assert run(wanted, splits=[0], workspace=workspace, test=False).runs == tuned.runs
+    tested = run(wanted, splits=[0], workspace=workspace)
+    assert tested.is_tested
+    assert tested.runs[0].metrics["val"] == tuned.runs[0].metrics["val"]
+
+
 def test_a_search_that_goes_on_judges_the_grid_on_all_splits(tmp_path: Path) -> None:
     """Not on those that are missing: else the values chosen would depend on when the run was cut."""
     wanted = config(CLUB, search={"training.lr": [0.3, 0.03, 0.001], "training.weight_decay": [0.0, 0.5]}, epochs=5)

@@ -14,7 +14,9 @@ from rfp.cli.options import training as options
 
 
 def table(
-    number: Annotated[int, typer.Argument(metavar="1|2|3|4|5|6|7", help="Number of the table in the paper.")],
+    number: Annotated[
+        int | None, typer.Argument(metavar="1|2|3|4|5|6|7", help="Number of the table in the paper.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
     ] = False,
@@ -30,6 +32,9 @@ def table(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
     render_only: Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run nothing; check every result file, and say where RFP stands.")
+    ] = False,
     others: Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the .md, .csv and .png. Default: RESULTS/tables.")
@@ -57,9 +62,15 @@ def table(
         rfp table 2 --jobs 5 --data-root data --device cuda
 
         rfp table 6 --render-only --results results
+
+        rfp table --check
     """
     from rfp.cli import table_run
 
+    if check:
+        raise typer.Exit(_check(results))
+    if number is None:
+        raise typer.BadParameter("give the number of a table, 1 to 7, or --check")
     spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only))
     folder = output or results / "tables"
     job = table_run.Job(spec, results, folder, num_seeds=seeds, others=others)
@@ -84,6 +95,26 @@ def table(
         typer.echo(f"written to {path}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _check(results: Path) -> int:
+    """Print what is wrong with result files, and where RFP stands; returns the exit code."""
+    from rfp.errors import FileError
+    from rfp.reproduce.check import check_results
+    from rfp.reproduce.standing import as_markdown, standings
+    from rfp.train import read_results
+
+    if not results.is_dir():
+        raise FileError(f"{results}: there is no such folder of results; give one with --results")
+    checked = check_results(results)
+    typer.echo(as_markdown(standings(read_results(results))))
+    for line in checked.at_edge:
+        typer.echo(f"at the edge of its grid: {line}")
+    for line in checked.problems:
+        typer.echo(f"problem: {line}", err=True)
+    counts = f"{len(checked.problems)} problems, {len(checked.at_edge)} choices at an edge"
+    typer.echo(f"{checked.num_files} result files, {counts}", err=True)
+    return 1 if checked.problems else 0
 
 
 def _names(text: str) -> list[str]:

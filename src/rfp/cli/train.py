@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -21,6 +22,9 @@ def train(
     results: options.Results = Path("results"),
     checkpoints: options.Checkpoints = Path("runs"),
     resume: options.Resume = True,
+    test: Annotated[
+        bool, typer.Option("--test/--no-test", help="Whether to compute the test score; not while you tune values.")
+    ] = True,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -34,6 +38,8 @@ def train(
         rfp train counting-generated --set training.epochs=2 --set model.num_layers=2
 
         rfp train texas --data-root data --seeds 3
+
+        rfp train texas --data-root data --set training.lr=3e-2 --no-test --results results/tuning
 
         rfp train examples/configs/karate.yaml --set training.lr=0.02 --json
     """
@@ -49,7 +55,7 @@ def train(
         num_devices=num_devices,
         quiet=quiet,
     ) as where:
-        result = run(wanted, seeds=range(seeds), splits=splits or None, workspace=where, resume=resume)
+        result = run(wanted, seeds=range(seeds), splits=splits or None, workspace=where, resume=resume, test=test)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=2))
         return

@@ -11,6 +11,7 @@ from rfp.data.metrics import METRICS
 from rfp.reproduce.paper import PaperNumber, find, paper_numbers
 from rfp.reproduce.spec import Cell, TableSpec
 from rfp.train.config import RunConfig
+from rfp.train.halving import IN_PROGRAM
 from rfp.train.results import Result, RunRecord
 
 # Marks of a cell, explained below the table.
@@ -156,7 +157,7 @@ def _ours(cell: Cell, result: Result, metric: str) -> Ours | None:
 
 def _measured(cell: Cell, result: Result, all_runs: Sequence[RunRecord], metric: str) -> Ours | None:
     wanted = set(cell.runs)
-    runs = tuple(run for run in all_runs if (run.seed, run.split) in wanted)
+    runs = tuple(run for run in all_runs if (run.seed, run.split) in wanted and "test" in run.metrics)
     if not runs:
         return None
     earlier = result.config.key != cell.config.key
@@ -180,7 +181,9 @@ def _measured(cell: Cell, result: Result, all_runs: Sequence[RunRecord], metric:
 
 
 def edges(config: RunConfig, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Searched keys with at least three ordered values whose chosen one is the smallest or largest; 0 has no smaller.
+    """Searched keys whose chosen value is the smallest or largest of an ordered range; below 0 there is none.
+
+    Two values of a width or a dropout are an alternative; two of a learning rate are a range that was cut short.
 
     Example:
         >>> config = RunConfig.from_dict({"data": "cora", "search": {"training.weight_decay": [0, 0.1, 1]}})
@@ -190,7 +193,8 @@ def edges(config: RunConfig, values: Mapping[str, Any]) -> tuple[str, ...]:
     found = []
     for key, tried in config.search.items():
         ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in tried)
-        if ordered and len(tried) > 2 and values.get(key) in (min(tried), max(tried)) and values[key] != 0:
+        is_range = len(tried) > (1 if key in IN_PROGRAM else 2)
+        if ordered and is_range and values.get(key) in (min(tried), max(tried)) and values[key] != 0:
             found.append(key)
     return tuple(found)
 

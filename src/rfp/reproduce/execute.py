@@ -36,7 +36,7 @@ class Failure:
 def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, int]]:
     """(seed, split) of the runs of a cell that no result has."""
     result = results.get(cell.config.key)
-    return [run for run in cell.runs if result is None or not result.has(*run)]
+    return [run for run in cell.runs if result is None or not result.has(*run, tested=True)]
 
 
 def run_missing(

@@ -8,7 +8,7 @@ from typing import Any
 
 from rfp.reproduce import settings as at
 
-L, A, LEARNED = "normalized_laplacian", "normalized_adjacency", "learned"
+L, A, WALK, LEARNED = "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
 Encoding = dict[str, Any]
 # In the place of k: as many channels as the graph has nodes. Wide and slow, so such rows run only on request.
 ALL_NODES = -1
@@ -81,9 +81,11 @@ def _row(
     return Row(row, label, {**model, "encodings": list(encodings)}, on_request, search or {}, printed_as)
 
 
-def _dss(row: str, label: str, *encodings: Encoding, search: Mapping[str, tuple[Any, ...]] | None = None) -> Row:
+def _dss(
+    row: str, label: str, *encodings: Encoding, search: Mapping[str, tuple[Any, ...]] | None = None, **model: Any
+) -> Row:
     several = [{**encoding, "num_trajectories": at.NUM_TRAJECTORIES} for encoding in encodings]
-    return _row(row, label, *several, search=search, trajectories="dss")
+    return _row(row, label, *several, search=search, trajectories="dss", **model)
 
 
 def _by_id(*rows: Row) -> dict[str, Row]:
@@ -161,4 +163,21 @@ def graph_rows(*, backbone: str, l2_channels: int, **drawn: Any) -> dict[str, Ro
         _row("gps-rfp-qr-LA", "GraphGPS: RFP-QR-L̂,Â", both, backbone="gps"),
         _row("gsn-rfp-qr-LA", "RFP-QR-L̂,Â + GSN", both, {"name": "substructures", "cycles": [3, 4, 5, 6]}),
     ]
-    return _by_id(*rows)
+    return _by_id(*rows, *_product_rows(**drawn))
+
+
+def _product_rows(**drawn: Any) -> list[Row]:
+    """Beyond the paper: K_embed of products of pairs of steps, which need blocks of steps without QR between them."""
+    blocks: dict[str, Any] = {"normalize_every": 8, "start": "orthonormal", **drawn}
+    of_l2: dict[str, Any] = {"embed": "products", "edge_products": True}
+    of_qr = {**of_l2, "product_weights": True}
+    k = at.PRODUCT_CHANNELS
+    l2 = rfp(L, A, WALK, k=64, normalization="l2", **drawn)
+    both, learned = rfp(L, A, k=k, **blocks), rfp(L, A, LEARNED, k=k, **blocks)
+    narrow = rfp(L, A, k=at.GRAPH_CHANNELS, **blocks)
+    return [
+        _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", l2, **of_l2),
+        _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, **of_qr),
+        _row("rfp-qr-LAS-products", "RFP-QR-L̂,Â,S^learn with products", learned, **of_qr),
+        _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, **of_qr),
+    ]

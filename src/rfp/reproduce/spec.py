@@ -183,7 +183,9 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         search |= row.search
         halving |= {"apart": "model.embed"} if "model.embed" in search else {}
     encodings = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
-    model["encodings"] = [{**e, **family.rfp} if e["name"] == "rfp" else e for e in encodings]
+    # Chosen for the paper's linear K_embed; rows with another say themselves how the features begin.
+    of_family = family.rfp if model.get("embed", "linear") == "linear" else {}
+    model["encodings"] = [{**e, **of_family} if e["name"] == "rfp" else e for e in encodings]
     if "max_parameters" in model and "hidden_channels" not in model:
         model["hidden_channels"] = widest(model, DATASETS[column.dataset].task)
     target = column.data.get("target")

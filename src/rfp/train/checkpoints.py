@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rfp.errors import FileError
+from rfp.errors import ArgumentError, FileError
 from rfp.io.atomic import atomic_files
 from rfp.train.config import RunConfig
 
@@ -62,7 +62,7 @@ def check_identity(path: Path, content: Mapping[str, Any], config: RunConfig, se
         FileError: Naming what differs.
     """
     own = content[OWN]
-    there = {**_flat(own["config"]), "seed": own["seed"], "split": own["split"]}
+    there = {**_flat(_with_defaults(path, own["config"])), "seed": own["seed"], "split": own["split"]}
     here = {**_flat(config.to_dict()), "seed": seed, "split": split}
     there.pop("name", None), here.pop("name", None)
     missing = "nothing"
@@ -76,6 +76,16 @@ def check_identity(path: Path, content: Mapping[str, Any], config: RunConfig, se
             f"{path}: the checkpoint is of another run: {'; '.join(different[:3])}"
             f"{f' and {len(different) - 3} more' if len(different) > 3 else ''}. Choose another folder, or remove it"
         )
+
+
+def _with_defaults(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as this version writes it: options that were added since are at their defaults, as in its key."""
+    try:
+        return RunConfig.from_dict(values).to_dict()
+    except (ArgumentError, TypeError, ValueError) as error:
+        raise FileError(
+            f"{path}: the config of this checkpoint cannot be read ({error}). Choose another folder, or remove it"
+        ) from error
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:

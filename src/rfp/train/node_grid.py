@@ -33,6 +33,7 @@ class NodeTrainer:
         device: Where to train.
         tick: Told ``(what, epochs done, epochs in all)``; what it raises ends the training.
         encodings: Those that do not change, kept from one combination to the next.
+        tested: Whether the runs of what was chosen get a test score.
     """
 
     config: RunConfig
@@ -40,6 +41,7 @@ class NodeTrainer:
     device: torch.device
     tick: Callable[[str, int, int], None] = lambda what, done, total: None
     encodings: dict[str, Tensor] = field(default_factory=dict)
+    tested: bool = True
 
     @property
     def pairs(self) -> list[Pair]:
@@ -103,19 +105,23 @@ class NodeTrainer:
             if not chosen:
                 continue
             predictions = program.predictions()
-            val, test = program.validation_scores(predictions), examine(program, predictions, self.loaded, chosen)
+            val = program.validation_scores(predictions)
+            scores = [{"val": val[n]} for n in chosen]
+            if self.tested:
+                test = examine(program, predictions, self.loaded, chosen)
+                scores = [{**one, "test": score} for one, score in zip(scores, test, strict=True)]
             records += [
                 RunRecord(
                     program.replicas[n].seed,
                     program.replicas[n].split,
-                    {"val": val[n], "test": score},
+                    metrics,
                     program.best_epoch[n],
                     program.epochs_each[n],
                     seconds,
                     program.num_parameters,
                     dict(values),
                 )
-                for n, score in zip(chosen, test, strict=True)
+                for n, metrics in zip(chosen, scores, strict=True)
             ]
         return sorted(records, key=lambda record: (record.seed, record.split))
 

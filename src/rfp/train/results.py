@@ -48,10 +48,10 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
-        """Read back a finished run: one without a validation and a test score is of no use to a table."""
+        """Read back a finished run: it has a validation score and, unless it was made for tuning, a test score."""
         record = cls(**values)
         for part in ("val", "test"):
-            if not isinstance(record.metrics.get(part), int | float):
+            if not isinstance(record.metrics.get(part, 0.0 if part == "test" else None), int | float):
                 raise ArgumentError(f"the metrics of a run need a number {part!r}, got {dict(record.metrics)}")
         return record
 
@@ -119,6 +119,11 @@ class Result:
     notes: tuple[str, ...] = ()
     alternatives: Mapping[str, tuple[RunRecord, ...]] = field(default_factory=dict)
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether every run has a test score; one that was made for tuning has none."""
+        return all("test" in run.metrics for run in self.runs)
+
     def scores(self, part: str = "test") -> list[float]:
         """One score for each run."""
         return [run.metrics[part] for run in self.runs]
@@ -128,9 +133,10 @@ class Result:
         scores = self.scores(part)
         return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else math.nan
 
-    def has(self, seed: int, split: int) -> bool:
-        """Whether that run is done."""
-        return any(run.seed == seed and run.split == split for run in self.runs)
+    def has(self, seed: int, split: int, *, tested: bool = False) -> bool:
+        """Whether that run is done and, if asked for, has a test score."""
+        runs = (run for run in self.runs if run.seed == seed and run.split == split)
+        return any(not tested or "test" in run.metrics for run in runs)
 
     def with_runs(self, runs: Iterable[RunRecord], trials: Sequence[Trial] | None = None) -> Result:
         """The same result with further runs; one of the same seed and split takes the place of the old."""
@@ -202,19 +208,21 @@ def read_result(path: Path) -> Result:
 
 
 def read_results(folder: Path) -> dict[str, Result]:
-    """Every result below a folder, by the key of its config."""
-    results = (read_result(path) for path in sorted(folder.rglob("*.json")))
-    return {result.config.key: result for result in results}
+    """Every result below a folder, by the key of its config; of a config that was tuned and run, what was run."""
+    results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    return {result.config.key: result for result in sorted(results, key=lambda result: result.is_tested)}
 
 
 def report_lines(result: Result, folder: Path) -> list[str]:
     """The scores, what a search chose, the cost, the notes, and where the file is."""
     seeds, splits = {run.seed for run in result.runs}, {run.split for run in result.runs}
+    tested = (
+        f"test {result.metric} {score_text(result, 'test')}, " if result.is_tested else f"not tested; {result.metric}: "
+    )
     counted = [_count(len(result.runs), "run"), _count(len(seeds), "seed"), _count(len(splits), "split")]
     lines = [
         f"{result.dataset} {result.config.name}".strip(),
-        f"  test {result.metric} {score_text(result, 'test')}, validation {score_text(result, 'val')} "
-        f"({', '.join(counted)})",
+        f"  {tested}validation {score_text(result, 'val')} ({', '.join(counted)})",
     ]
     chosen = [run.values for run in result.runs if run.values]
     if chosen and all(values == chosen[0] for values in chosen):

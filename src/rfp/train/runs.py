@@ -81,6 +81,7 @@ def run(
     workspace: Workspace | None = None,
     resume: bool = True,
     search_settings: SearchSettings | None = None,
+    test: bool = True,
 ) -> Result:
     """Train a config for every seed and split that its result file does not hold yet.
 
@@ -97,6 +98,7 @@ def run(
         resume: Take finished runs from the result file and unfinished ones from their checkpoint.
         search_settings: How to go about ``config.search``. For node tasks on one graph ``trials`` counts the
             combinations of keys other than lr and weight decay.
+        test: ``False`` while values are being tried: no test score is computed, and the records have none.
 
     Returns:
         The merged result.
@@ -120,15 +122,15 @@ def run(
     path = None if workspace.results is None else workspace.results / result.file_name()
     if path is not None and path.exists() and resume:
         result = read_result(path)
-    missing = [(seed, split) for seed in seeds for split in wanted if not result.has(seed, split)]
+    missing = [(seed, split) for seed in seeds for split in wanted if not result.has(seed, split, tested=test)]
     if missing and _engine(config, loaded) == "replicas":
-        return _together(result, loaded, list(seeds), wanted, missing, device, workspace, search_settings)
+        return _together(result, loaded, list(seeds), wanted, missing, device, workspace, search_settings, test)
     if missing and config.halving is not None:
         raise ArgumentError(f"halving searches node tasks on one graph, which {task.name!r} is not; leave it out")
     for seed, split in missing:
         workspace.check_time()
         chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings)
-        record = _train_alone(config.with_values(chosen), loaded, seed, split, device, workspace, resume)
+        record = _train_alone(config.with_values(chosen), loaded, seed, split, device, workspace, resume, test=test)
         result = _store(result, [replace(record, values=chosen)], trials, facts, workspace)
     return result
 
@@ -142,6 +144,7 @@ def _together(
     device: torch.device,
     workspace: Workspace,
     settings: SearchSettings | None,
+    test: bool,
 ) -> Result:
     """The result with its missing runs, all of them trained as replicas."""
     config, facts = result.config, environment(device.type)
@@ -154,12 +157,12 @@ def _together(
         _store(result, [], trials, facts, workspace)
 
     workspace.check_time()
-    trainer = NodeTrainer(config, loaded, device, tick)
+    trainer = NodeTrainer(config, loaded, device, tick, tested=test)
     whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
     if config.search and whole:
         # The choice was made on all splits: further seeds are trained with it.
         chosen = dict(next(run.values for run in result.runs if run.seed in whole))
-        trainer = NodeTrainer(config.with_values(chosen), loaded, device, tick)
+        trainer = NodeTrainer(config.with_values(chosen), loaded, device, tick, tested=test)
         for seed in sorted({seed for seed, _ in missing}):
             these = [split for one, split in missing if one == seed]
             runs = train_nodes(trainer, seeds=[seed], splits=these).runs

@@ -1,0 +1,115 @@
+"""Where RFP stands against the paper: each cell of tables 1 to 3, by how much, and whether that is more than chance."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rfp.reproduce.compare import EARLIER, PRODUCTS, Entry, compare
+from rfp.reproduce.tables import TABLES
+from rfp.train.results import Result
+
+# The paper's main results; a cell is a row of RFP on a data set.
+_NUMBERS = (1, 2, 3)
+# A difference is called significant below this probability of one as large by chance.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One cell of the paper that RFP has a number in.
+
+    Args:
+        table: Number of the table.
+        label: Of the row.
+        column: Of the data set.
+        entry: Ours beside the paper's.
+        p_value: Of a t-test of our means of each split (or, with one split, of our seeds) against the printed mean;
+            ``None`` where there are fewer than two.
+    """
+
+    table: int
+    label: str
+    column: str
+    entry: Entry
+    p_value: float | None
+
+    @property
+    def verdict(self) -> str:
+        """At or better, below, or not run."""
+        if self.entry.reached is None:
+            return "not run"
+        return "at or better" if self.entry.reached else "below"
+
+
+def standings(results: Mapping[str, Result]) -> list[Standing]:
+    """Every RFP cell that the paper prints in tables 1 to 3, in its order."""
+    found = []
+    for number in _NUMBERS:
+        spec = TABLES[number]
+        table = compare(spec, results)
+        for row in spec.rows:
+            if not row.id.startswith("rfp"):
+                continue
+            for column in spec.columns:
+                entry = table.entries[row.id, column.id]
+                if entry.paper is not None:
+                    found.append(Standing(number, row.label, column.label, entry, p_value(entry)))
+    return found
+
+
+def p_value(entry: Entry) -> float | None:
+    """How likely a difference at least as large would be if our mean were the printed one.
+
+    The paper prints no score of a single split, so its mean is taken as exact and ours are the sample: seeds of a split
+    are averaged first, since runs of one split are alike.
+    """
+    if entry.ours is None or entry.paper is None:
+        return None
+    by_split: dict[int, list[float]] = {}
+    for (_, split), score in entry.ours.scores.items():
+        by_split.setdefault(split, []).append(score)
+    sample = [statistics.fmean(scores) for scores in by_split.values()]
+    if len(sample) == 1:
+        sample = next(iter(by_split.values()))
+    if len(sample) < 2:
+        return None
+    if statistics.stdev(sample) == 0:
+        return 0.0 if sample[0] != entry.paper.mean else 1.0
+    from scipy.stats import ttest_1samp
+
+    return float(ttest_1samp(sample, entry.paper.mean).pvalue)
+
+
+def as_markdown(cells: Sequence[Standing]) -> str:
+    """One table of all cells, with their number at the top."""
+    counts = {kind: sum(cell.verdict == kind for cell in cells) for kind in ("at or better", "below", "not run")}
+    lines = [
+        f"{len(cells)} cells: {counts['at or better']} at or better than printed, {counts['below']} below, "
+        f"{counts['not run']} not run.",
+        "",
+        "| table | row | data | ours | paper | difference | | significant |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in cells:
+        ours, paper, decimals = cell.entry.ours, cell.entry.paper, cell.entry.decimals
+        assert paper is not None  # they are the paper's cells
+        number = difference = "–"
+        if ours is not None:
+            spread = f" ± {ours.std:.{decimals}f}" if math.isfinite(ours.std) else ""
+            marks = (EARLIER if ours.earlier else "") + (PRODUCTS if ours.by_products else "")
+            number = f"{ours.mean:.{decimals}f}{spread} ({ours.num_runs}){marks}"
+            difference = f"{ours.mean - paper.mean:+.{decimals}f}".replace("-", "−")
+        lines.append(
+            f"| {cell.table} | {cell.label} | {cell.column} | {number} | {paper.mean:.{decimals}f} | {difference} | "
+            f"{cell.verdict} | {_significance(cell)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _significance(cell: Standing) -> str:
+    if cell.p_value is None:
+        return "–" if cell.entry.ours is None else "one run"
+    return f"{'yes' if cell.p_value < LEVEL else 'no'} (p = {cell.p_value:.2g})"

@@ -1,0 +1,47 @@
+"""The cells of the paper, and whether a difference is more than chance: by hand, from the distribution of t."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rfp.reproduce.compare import compare
+from rfp.reproduce.standing import as_markdown, p_value, standings
+from tests.reproduce.results import PART, made_up, results
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_there_are_58_cells() -> None:
+    cells = standings({})
+    assert len(cells) == 58
+    assert [sum(cell.table == number for cell in cells) for number in (1, 2, 3)] == [10, 36, 12]
+    assert as_markdown(cells).startswith("58 cells: 0 at or better than printed, 0 below, 58 not run.")
+
+
+def test_splits_are_the_sample_and_seeds_are_averaged_first() -> None:
+    part = PART.only(["rfp-qr-A"], ["texas"])
+    (cell,) = part.cells(2)
+    # Printed: 84.74. Means over the two seeds of three splits: 83, 85, 87.
+    some = replace(cell, splits=(0, 1, 2))
+    found = made_up(some, [0.82, 0.84, 0.86, 0.84, 0.86, 0.88])
+    entry = compare(part, results(found), num_seeds=2).entries["rfp-qr-A", "texas"]
+    t = (85 - 84.74) / (2 / math.sqrt(3))
+    # With two degrees of freedom the distribution of t is (1 + t / sqrt(2 + t^2)) / 2.
+    expected = 1 - t / math.sqrt(2 + t * t)
+    assert p_value(entry) == pytest.approx(expected)
+    alone = compare(part, results(made_up(cell, [0.9]))).entries["rfp-qr-A", "texas"]
+    assert p_value(alone) is None
+
+
+def test_the_page_is_made_of_the_result_files() -> None:
+    spec = importlib.util.spec_from_file_location("cells", ROOT / "docs" / "cells.py")
+    assert spec is not None
+    assert spec.loader is not None
+    cells = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(cells)
+    assert cells.page() == cells.PAGE.read_text(), "run: python docs/cells.py"
