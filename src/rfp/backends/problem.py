@@ -138,14 +138,10 @@ class Problem:
         return Rounding.start(norm_of(factors(operator)[0], self.ptr), lengths, self.features.dtype)
 
     def rounding_units(self) -> Tensor:
-        """What rounding adds to a product, relative to its factor: of each operator and graph, ``[O, G]`` float64.
-
-        For operators whose norm is known: matrices.
-        """
+        """:func:`rounding_units` of its operators; zero where no normalisation asks for it."""
         if self.normalization == "none" or not self.num_steps:
             return torch.zeros(len(self.operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
-        norms = [cast(Tensor, norm_of(operator, self.ptr)) for operator in self.operators]
-        return torch.stack(norms) * rounding_unit(self.features.dtype)
+        return rounding_units(self.operators, self.ptr, self.features.dtype)
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""
@@ -179,6 +175,21 @@ def _given_features(features: Tensor, graph: Graph, dtype: torch.dtype) -> Tenso
     if not bool(torch.isfinite(features).all()):
         raise ArgumentError("features must be finite, got NaN or infinity; clean them or draw random ones")
     return features.to(graph.device, dtype)
+
+
+def rounding_units(operators: Sequence[Operator], ptr: Tensor, dtype: torch.dtype) -> Tensor:
+    r"""What rounding adds to a product, relative to its factor: :math:`u \lVert S \rVert` of :mod:`rfp.rounding`.
+
+    Args:
+        operators: Their norms must be known: matrices.
+        ptr: ``[G + 1]``.
+        dtype: Of the states.
+
+    Returns:
+        ``[O, G]`` float64, without waiting for a GPU.
+    """
+    norms = [cast(Tensor, norm_of(operator, ptr)) for operator in operators]
+    return torch.stack(norms) * rounding_unit(dtype)
 
 
 def fold(a: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -22,13 +23,15 @@ from rfp.backends.cuda_sparse.triton_large import (
     factor_kernel,
     gram_kernel,
     product_kernel,
+    rounding_kernel,
     sum_kernel,
 )
 from rfp.backends.finite import NotFiniteError, numbered
 from rfp.backends.problem import Problem, Step, tell_nobody
 from rfp.backends.sparse.orthonormal import Orthonormalizer
-from rfp.normalization import Events, count_events
+from rfp.normalization import Events, column_lengths, count_events
 from rfp.operators import MatrixOperator, Operator
+from rfp.rounding import Rounding
 
 # Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
 # another. Entries of each row that it asks for at a time.
@@ -73,7 +76,7 @@ def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events
     product = torch.empty(out.size(0), out.size(1), out.size(3), device=out.device)
     out[:, :, 0] = problem.features.transpose(0, 1)
     for p in range(1, problem.num_steps + 1):
-        stages.step(out[:, :, p - 1], product, out[:, :, p], stages.normalizes(p))
+        stages.step(out[:, :, p - 1], product, out[:, :, p], p)
     try:
         return stages.trusted()
     except NotFiniteError:
@@ -93,10 +96,11 @@ def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
     for p in range(1, problem.num_steps + 1):
         target = torch.empty_like(a)
         normalize = stages.normalizes(p)
-        stages.step(a, product, target, normalize)
+        rounding = stages.rounding_so_far() if normalize else None
+        stages.step(a, product, target, p)
         events = stages.trusted() if normalize else {}
         if events is None:
-            careful, events = ladder(product.transpose(0, 1))
+            careful, events = ladder(product.transpose(0, 1), rounding)
             target = careful.transpose(0, 1)
         a = target
         yield Step(a.transpose(0, 1), events)
@@ -129,20 +133,36 @@ class Stages:
         self.status = torch.zeros(self.num_trajectories, STATUS_WORDS, dtype=torch.int32, device=self.device)
         self.pieces = torch.empty(self.plan.num_pieces, self.num_trajectories, self.k, device=self.device)
         self.every = problem.normalize_every
+        self.last = problem.num_steps // self.every * self.every  # the last normalisation
         self.factorized = 0
+        # Lengths of the columns and what rounding may have added to them, as the kernels keep them.
+        self.rounding = torch.zeros(self.num_trajectories, 2, self.width, dtype=torch.float64, device=self.device)
+        self.rounding[:, 0, : self.k] = column_lengths(problem.features, problem.ptr)[0]
+        self.unit = replace(problem, operators=(operator,)).rounding_units()[0]
 
     def normalizes(self, p: int) -> bool:
         """Whether step ``p`` ends with a normalisation."""
         return p % self.every == 0 and self.normalization != "none"
 
-    def step(self, source: Tensor, product: Tensor, target: Tensor, normalize: bool) -> None:
-        """``target = N(S source)`` or, not normalised, ``S source``; all ``[n, B, k]``, ``product`` is scratch."""
+    def rounding_so_far(self) -> Rounding:
+        """Of the columns before the next product."""
+        length, noise = self.rounding[:, :, : self.k].clone().unbind(1)
+        return Rounding(self.unit.view(1, 1, 1), length[None], noise[None])
+
+    def step(self, source: Tensor, product: Tensor, target: Tensor, p: int) -> None:
+        """Step p: ``target = N(S source)`` or, where it is not normalised, ``S source``; all ``[n, B, k]``.
+
+        ``product`` is scratch, and holds the product after a normalisation.
+        """
         if not self.num_rows:
             return
+        normalize = self.normalizes(p)
         with torch.cuda.device(self.device) if source.is_cuda else nullcontext():
             self.multiply(source, product if normalize else target)
             if normalize:
                 self.normalize(product, target)
+            elif self.normalization != "none" and p < self.last:
+                self.measure(target)
 
     def trusted(self) -> Events | None:
         """What happened in the steps since the last call; ``None`` if one is not sound. Waits for the device."""
@@ -153,9 +173,10 @@ class Stages:
         factorized, self.factorized = self.factorized, 0
         if any(words[0] for words in status):
             return None
+        found = sum(words[1] for words in status)
         if self.normalization != "qr":
-            return {}
-        return {"cholesky": factorized, "dependent_columns": sum(words[1] for words in status)}
+            return {"zero_columns": found}
+        return {"cholesky": factorized, "dependent_columns": found}
 
     def multiply(self, source: Tensor, target: Tensor) -> None:
         """``target = S source``."""
@@ -192,10 +213,13 @@ class Stages:
             num_warps=1,
         )
 
-    def normalize(self, source: Tensor, target: Tensor) -> None:
-        """``target = N(source)``."""
+    def measure(self, product: Tensor) -> None:
+        """Note how long the columns of a product are that is not normalised: one more pass over it."""
+        self._gram(product, diagonal=True)
+        rounding_kernel[(self.num_trajectories,)](self.gram, self.rounding, self.unit, K=self.width, num_warps=1)
+
+    def _gram(self, source: Tensor, diagonal: bool) -> None:
         b = self.num_trajectories
-        l2 = self.normalization == "l2"
         gram_kernel[(self.programs, b)](
             source,
             self.grams,
@@ -208,14 +232,21 @@ class Stages:
             self.grams.stride(0),
             K=self.width,
             ROWS=self.rows,
-            L2=l2,
+            L2=diagonal,
             num_warps=4,
         )
         parts = (self.programs, self.grams.stride(0))
         sum_kernel[(self.width * self.width // 64, b)](
             self.grams, self.gram, *parts, K=self.width, WORDS=64, num_warps=2
         )
-        factor_kernel[(b,)](self.gram, self.weight, self.status, self.k, K=self.width, L2=l2, num_warps=4)
+
+    def normalize(self, source: Tensor, target: Tensor) -> None:
+        """``target = N(source)``."""
+        b = self.num_trajectories
+        l2 = self.normalization == "l2"
+        self._gram(source, diagonal=l2)
+        matrices = (self.gram, self.weight, self.status, self.rounding, self.unit)
+        factor_kernel[(b,)](*matrices, self.k, K=self.width, L2=l2, num_warps=4)
         apply_kernel[(self.programs, b)](
             source,
             target,

@@ -23,11 +23,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from rfp.backends.fused.triton_factor import inverse_factor, upper_word
+from rfp.backends.fused.triton_factor import inverse_factor, magnitude
 
 # What the factor kernel leaves behind for each trajectory. Over all steps: whether a result is not to be trusted, the
-# number of dependent columns, whether a state was not finite. Of the last step: whether its columns may be multiplied
-# by W in split float32, whether the next Gram matrix may be summed in it.
+# number of dependent (or zero) columns, whether a state was not finite. Of the last step: whether its columns may be
+# multiplied by W in split float32, whether the next Gram matrix may be summed in it.
 REPORTED_WORDS = 3
 STATUS_WORDS = 5
 _WORDS = tl.constexpr(STATUS_WORDS)
@@ -223,41 +223,81 @@ def sum_kernel(grams, gram, num_parts, grams_trajectory, K: tl.constexpr, WORDS:
 
 
 @triton.jit
-def factor_kernel(gram, weight, status, k, K: tl.constexpr, L2: tl.constexpr):
+def _noise(squares, rounding, unit, K: tl.constexpr):
+    """What rounding may have added to the columns of a product with these squared norms, ``[K]``."""
+    channel = tl.arange(0, K)
+    before = tl.load(rounding + channel)
+    there = before > 0
+    growth = tl.sqrt(squares) / tl.where(there, before, 1.0)
+    return tl.where(there, tl.load(rounding + K + channel) * growth + tl.load(unit) * before, 0.0)
+
+
+@triton.jit
+def rounding_kernel(gram, rounding, unit, K: tl.constexpr):
+    """Bring ``rounding`` up to date after a product that is not normalised; see :func:`factor_kernel`. Grid: (B,)."""
+    b = tl.program_id(0).to(tl.int64)
+    channel = tl.arange(0, K)
+    squares = tl.load(gram + b * (K * K) + channel * (K + 1))
+    rounding += b * (2 * K)
+    noise = _noise(squares, rounding, unit, K)
+    tl.debug_barrier()
+    tl.store(rounding + channel, tl.sqrt(squares))
+    tl.store(rounding + K + channel, noise)
+
+
+@triton.jit
+def factor_kernel(gram, weight, status, rounding, unit, k, K: tl.constexpr, L2: tl.constexpr):
     r"""``weight`` W with :math:`q = y W`, by panels of 16 columns. Grid: (B,).
 
     A panel's columns in the basis of y, :math:`V = E_c - W W^\top G E_c`, are freed of the columns before it; the
     inverse factor of :math:`V^\top G V` makes them orthonormal. For ``L2`` W only scales the columns to length 1.
+
+    Args:
+        rounding: ``[B, 2, K]`` float64: the lengths of the columns before the product and what rounding may have added
+            to them (:class:`rfp.rounding.Rounding`); brought up to date.
+        unit: ``[1]`` float64, what rounding adds to the product of a vector of length 1.
     """
     b = tl.program_id(0).to(tl.int64)
     status += b * _WORDS
     gram += b * (K * K)
     weight += b * (K * K)
+    rounding += b * (2 * K)
     channel = tl.arange(0, K)
     narrow = tl.arange(0, 16)
     square = channel[:, None] * K + channel[None, :]
     g = tl.load(gram + square)
     squares = tl.sum(tl.where(channel[:, None] == channel[None, :], g, 0.0), axis=0)
-    scale = tl.max(upper_word(squares) & 0x7FFFFFFF, axis=0)  # NaN may have either sign, and is to be the largest
+    scale = tl.max(magnitude(squares), axis=0)
+    noise = _noise(squares, rounding, unit, K)
+    tl.debug_barrier()
+    tl.store(rounding + channel, tl.where(channel < k, 1.0, 0.0).to(tl.float64))
+    tl.store(rounding + K + channel, tl.zeros([K], tl.float64))
     if L2:
-        length = tl.where(squares > 0, 1.0 / tl.sqrt(tl.where(squares > 0, squares, 1.0)), 0.0)
+        live = squares > noise * noise
+        length = tl.where(live, 1.0 / tl.sqrt(tl.where(live, squares, 1.0)), 0.0)
+        tl.store(status + 1, tl.load(status + 1) + (k - tl.sum(live.to(tl.int32), axis=0)))
         tl.store(weight + square, tl.where(channel[:, None] == channel[None, :], length[None, :], 0.0))
     else:
         tl.store(weight + square, tl.zeros([K, K], tl.float64))
         total = 0
         unsure = 0
+        loudest = tl.max(noise, axis=0)
+        z_squared = tl.zeros([K], tl.float64)
         norms = tl.zeros([16], tl.float64)
         amplified = tl.zeros([16], tl.float64)
         for c in range(0, K, 16):
             at = channel[:, None] * K + (c + narrow)[None, :]
             v = tl.where(channel[:, None] == (c + narrow)[None, :], 1.0, 0.0).to(tl.float64)
+            alpha_squared = tl.full([16], 1.0, tl.float64)
             if c > 0:
                 tl.debug_barrier()  # the columns stored by the panel before are read by all threads
-                before = tl.load(weight + square)
-                against = tl.dot(tl.trans(before), tl.load(gram + at), out_dtype=tl.float64)
-                v -= tl.dot(before, against, out_dtype=tl.float64)
+                earlier = tl.load(weight + square)
+                against = tl.dot(tl.trans(earlier), tl.load(gram + at), out_dtype=tl.float64)
+                v -= tl.dot(earlier, against, out_dtype=tl.float64)
+                alpha_squared += tl.sum(against * against * z_squared[:, None], axis=0)
             small = tl.dot(tl.trans(v), tl.dot(g, v, out_dtype=tl.float64), out_dtype=tl.float64)
-            w, scaling, _, ill, kept = inverse_factor(small, scale, False)
+            w, scaling, ill, kept, z_own = inverse_factor(small, scale, loudest * loudest, alpha_squared)
+            z_squared = tl.where(channel // 16 == c // 16, tl.gather(z_own, channel % 16, axis=0), z_squared)
             columns = tl.dot(v, tl.trans(w * scaling.to(tl.float64)), out_dtype=tl.float64)
             tl.store(weight + at, columns)
             norms += tl.sum(columns * columns, axis=0)

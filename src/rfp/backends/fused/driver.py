@@ -26,7 +26,7 @@ from rfp.backends.fused import FUSED_MAX_CHANNELS, FUSED_MAX_NODES
 from rfp.backends.fused.lane_layouts import lanes_in_order
 from rfp.backends.fused.larger_graphs import fill_larger_graphs
 from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
-from rfp.backends.problem import Problem, tell_nobody
+from rfp.backends.problem import Problem, rounding_units, tell_nobody
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import mix, signed
@@ -130,12 +130,13 @@ class Trajectories:
         self.largest = largest
         self.normalization = NORMALIZATION_CODES[normalization]
         self.normalize_every = normalize_every
+        self.counted = "zero_columns" if normalization == "l2" else "dependent_columns"
         self.dropped = torch.zeros(1, dtype=torch.int64, device=out.device)
 
     @property
     def events(self) -> Events:
         """What the launches counted, still on the device."""
-        return {"dependent_columns": self.dropped}
+        return {self.counted: self.dropped}
 
     def compute(
         self,
@@ -176,6 +177,7 @@ class Trajectories:
             values = csr.value.float()
             if len(several) > 1:
                 values = torch.stack([operator.csr.value.float() for operator in several])
+            units = rounding_units(several, self.ptr, torch.float32).T.contiguous() if self.normalization else self.ptr
             problems = num_graphs * num_trajectories * len(several)
             kernel = partial(
                 small_graphs_kernel[(problems,)],
@@ -187,6 +189,7 @@ class Trajectories:
                 self.ptr,
                 self.ptr if keys is None else keys,
                 root,
+                units,
                 self.dropped,
                 num_trajectories,
                 len(several),
@@ -198,6 +201,7 @@ class Trajectories:
                 PANELS=-(-k // 16),
                 SLOTS=_SLOTS,
                 NORMALIZATION=self.normalization,
+                SELDOM=self.normalize_every != 1,
                 DISTRIBUTION=distribution,
                 RAW_KEYS=raw_keys,
                 LANES=lanes,
@@ -234,8 +238,8 @@ class Trajectories:
         """The variants to launch, each with the number of nodes above which it takes a graph."""
         needed = [width for width in _WIDTHS if width == _WIDTHS[0] or width < 2 * self.largest]
         if num_problems < _SINGLE_LAUNCH_BELOW:
-            return [(0, needed[-1])]
-        return list(zip([0, *needed[:-1]], needed, strict=True))[::-1]
+            return [(-1, needed[-1])]
+        return list(zip([-1, *needed[:-1]], needed, strict=True))[::-1]
 
 
 # What was looked at: the hash of a compiled kernel, and whether its lanes are in order.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from rfp.backends.fused.triton_factor import TOLERANCE_SQUARED, upper_word
+from rfp.backends.fused.triton_factor import TOLERANCE_SQUARED, magnitude, upper_word
 
 # Exponents above that of the tolerance (1e-10 of the largest squared norm) below which the smallest pivot kept makes a
 # pass untrusted: 2^13 for the columns to be orthonormal to 1e-6, 2^17 where a column was dropped, since rounding of G
@@ -120,10 +120,12 @@ def _lines(tile, COUNT: tl.constexpr):
 
 
 @triton.jit
-def _inverse_factor(g0, g1, threshold, one):
-    """:math:`R^{-\\top}` of an 8 x 8 Gram matrix, given and returned by even and odd columns; and the pivot of the row.
+def _inverse_factor(g0, g1, threshold, noise_squared, alpha, one):
+    """:math:`R^{-\\top}` of an 8 x 8 Gram matrix, given and returned by even and odd columns; and of each row the pivot
+    and the limit above which it is kept, upper words, and :math:`z^2`.
 
-    Gauss elimination of [G | I] in place, as in :func:`rfp.backends.fused.triton_factor.inverse_factor`.
+    Gauss elimination of [G | I] in place, as in :func:`rfp.backends.fused.triton_factor.inverse_factor`; ``alpha`` is
+    :math:`\\alpha^2` of each row before it.
     """
     lane = tl.arange(0, 32)
     row = lane // 4
@@ -135,12 +137,15 @@ def _inverse_factor(g0, g1, threshold, one):
         line0 = tl.gather(g0, 4 * j + pair, axis=0)
         line1 = tl.gather(g1, 4 * j + pair, axis=0)
         # One step of third order takes the guess to the last bit. Nothing is subtracted for a dependent column.
+        own_alpha = tl.gather(alpha, tl.full([32], 4 * j, tl.int32), axis=0)
+        limit = tl.maximum(threshold, upper_word(noise_squared * own_alpha))
         word = upper_word(_reciprocal_guess(pivot)) ^ -0x80000000  # of minus the guess
-        word = tl.where((upper_word(pivot) > threshold) & (row > j), word, 0)
+        word = tl.where((upper_word(pivot) > limit) & (row > j), word, 0)
         inverse = (word.to(tl.int64) << 32).to(tl.float64, bitcast=True)
         error = 1.0 + pivot * inverse
         inverse += inverse * (error + error * error)
         multiplier = entry * inverse
+        alpha += multiplier * multiplier * own_alpha
         # Column j, which becomes zero, takes what the same steps make of the unit matrix.
         here = (pair == j // 2) & (row > j)
         if j % 2:
@@ -150,30 +155,33 @@ def _inverse_factor(g0, g1, threshold, one):
             g0 = tl.where(here, multiplier, g0 + multiplier * line0)
             g1 = g1 + multiplier * line1
     pivot = tl.gather(tl.where(row % 2 == 0, g0, g1), row * 4 + row // 2, axis=0)
-    length = _upper_half(_rsqrt_guess(pivot), upper_word(pivot) > threshold)
+    limit = tl.maximum(threshold, upper_word(noise_squared * alpha))
+    length = _upper_half(_rsqrt_guess(pivot), upper_word(pivot) > limit)
     error = one - pivot * length * length
     length += length * (error * (0.5 + 0.375 * error))
     g0 = tl.where(2 * pair < row, g0, tl.where(2 * pair == row, 1.0, 0.0)) * length
     g1 = tl.where(2 * pair + 1 < row, g1, tl.where(2 * pair + 1 == row, 1.0, 0.0)) * length
-    return g0, g1, upper_word(pivot)
+    return g0, g1, upper_word(pivot), limit, alpha * length * length
 
 
 @triton.jit
 def _largest_diagonal(g0, g1):
     lane = tl.arange(0, 32)
-    even = tl.where(lane // 4 == lane % 4 * 2, upper_word(g0), 0)
-    return tl.maximum(even, tl.where(lane // 4 == lane % 4 * 2 + 1, upper_word(g1), 0))
+    even = tl.where(lane // 4 == lane % 4 * 2, magnitude(g0), 0)
+    return tl.maximum(even, tl.where(lane // 4 == lane % 4 * 2 + 1, magnitude(g1), 0))
 
 
 @triton.jit
-def _judge(word, threshold):
+def _judge(word, threshold, limit):
     """Of the pivots in the lanes: how many are kept, are in doubt, are dropped and not zero, are kept and rather small;
     each number in a byte. The sum over the lanes counts every pivot four times.
+
+    ``limit`` is the threshold, or above it where rounding may be: see :func:`_inverse_factor`.
     """
-    kept = word > threshold
+    kept = word > limit
     rest = word & 0x7FFFFFFF
-    doubt = tl.where(kept, word < threshold + _KEPT, rest > threshold - _SIXTEENTH)
-    dropped = (word <= threshold) & (rest > 0)
+    doubt = tl.where(kept, word < threshold + _KEPT, rest > limit - _SIXTEENTH)
+    dropped = (word <= limit) & (rest > 0)
     small = kept & (word < threshold + _DROPPED)
     counts = kept.to(tl.int32) + (doubt.to(tl.int32) << 8)
     return counts + (dropped.to(tl.int32) << 16) + (small.to(tl.int32) << 24)
@@ -195,8 +203,10 @@ def unfolded(tile, N: tl.constexpr):
 
 
 @triton.jit
-def orthonormalize_columns(y, N: tl.constexpr):
+def orthonormalize_columns(y, noise_squared, N: tl.constexpr):
     r"""QR of ``y`` ``[16, N]`` float32, a channel a row; N is 32 or 64.
+
+    ``noise_squared`` is what rounding may have added to a channel, squared (:mod:`rfp.rounding`).
 
     Returns:
         A :func:`folded` tile, zero where a column is dependent; ``[32]`` the number of kept columns, in every lane; the
@@ -223,15 +233,22 @@ def orthonormalize_columns(y, N: tl.constexpr):
     threshold = upper_word((scale.to(tl.int64) << 32).to(tl.float64, bitcast=True) * TOLERANCE_SQUARED)
     one = tl.where(scale >= 0x7FF00000, float("nan"), 1.0).to(tl.float64)  # an infinite state makes the result NaN
 
-    w0, w1, word = _inverse_factor(first0, first1, threshold, one)
-    counts = _judge(word, threshold)
+    certain = tl.full([32], 1.0, tl.float64)
+    w0, w1, word, limit, z_squared = _inverse_factor(first0, first1, threshold, noise_squared, certain, one)
+    counts = _judge(word, threshold, limit)
     c0, c1 = _multiply_add(mixed0, w0, zero, zero)  # C transposed
     c0, c1 = _multiply_add(mixed1, w1, c0, c1)
+    # What the first eight channels add to the noise of the others: a sum over C, of which four lanes hold a row.
+    lane = tl.arange(0, 32)
+    added = c0 * c0 * tl.gather(z_squared, lane % 4 * 8, axis=0)
+    added += c1 * c1 * tl.gather(z_squared, lane % 4 * 8 + 4, axis=0)
+    added += tl.gather(added, lane ^ 1, axis=0)
+    added += tl.gather(added, lane ^ 2, axis=0)
     minus0, minus1 = -c0, -c1
     second0, second1 = _multiply_add(minus0, c0, second0, second1)
     second0, second1 = _multiply_add(minus1, c1, second0, second1)
-    v0, v1, word = _inverse_factor(second0, second1, threshold, one)
-    counts = tl.sum(counts + _judge(word, threshold), axis=0)
+    v0, v1, word, limit, _ = _inverse_factor(second0, second1, threshold, noise_squared, certain + added, one)
+    counts = tl.sum(counts + _judge(word, threshold, limit), axis=0)
 
     even = tl.zeros([2 * EIGHTHS, 32], tl.float32)
     odd = tl.zeros([2 * EIGHTHS, 32], tl.float32)

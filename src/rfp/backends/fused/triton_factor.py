@@ -4,7 +4,9 @@ r"""Triton: the inverse Cholesky factor of a 16 x 16 Gram matrix in the register
 For :math:`G = y^\top y = R^\top R` it finds :math:`W = R^{-1}`, so that :math:`q = y W` has orthonormal columns and
 :math:`R_{jj} > 0`: the Q of :func:`rfp.normalization.qr`, with the same rule for dependent columns. Gauss elimination
 of :math:`[G \mid I]` gives :math:`[D L^\top \mid L^{-1}]`, and :math:`W^\top = D^{-1/2} L^{-1}`; :math:`L^{-1}` grows
-where :math:`G` is eliminated, so the matrix is overwritten in place.
+where :math:`G` is eliminated, so the matrix is overwritten in place. The multipliers of the elimination are
+:math:`R_{ji} / R_{jj}`, by which rounding is amplified (:func:`rfp.rounding.amplification`):
+:math:`\alpha_i^2 = 1 + \sum_{j<i} (R_{ji} / R_{jj})^2 \alpha_j^2`.
 
 A Gram matrix squares the condition number. In float64, of float32 data, the orthogonality error of one pass is about
 :math:`10^{-16} \kappa^2`, and so is the error of a pivot by which a dependent column is told. The function reports when
@@ -38,6 +40,12 @@ def upper_word(x):
 
 
 @triton.jit
+def magnitude(x):
+    """The upper word without its sign: NaN, which is negative by default on some processors, is above all numbers."""
+    return upper_word(x) & 0x7FFFFFFF
+
+
+@triton.jit
 def rsqrt_guess(word):
     """:math:`x^{-1/2}` to 20 bits of a float64 number 2^-100 < x < 2^100, given its upper word, in float32.
 
@@ -56,7 +64,7 @@ def widened(x, live, exponent):
 
 
 @triton.jit
-def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
+def inverse_factor(gram, scale, noise_squared, alpha_squared):
     r"""Factorise one matrix.
 
     A lane of the warp holds one column of 8 rows: the even rows lie in the lower half of the warp, the odd rows in the
@@ -64,14 +72,14 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
 
     Args:
         gram: ``[16, 16]`` float64.
-        entry_scale: Upper word of the largest squared column norm of the whole state, against which a residual
-            is judged; not read if ``OWN_SCALE``.
-        OWN_SCALE: Take the scale from the diagonal of ``gram``.
+        scale: Upper word of the largest squared column norm of the whole state, against which a residual is judged.
+        noise_squared: What rounding may have added to a column of the state, squared (:mod:`rfp.rounding`).
+        alpha_squared: ``[16]`` float64, its amplification by the panels before: ones for the first.
 
     Returns:
         :math:`W^\top / s` ``[16, 16]`` float64, with zero rows for dependent columns; the power of two s, float32,
-        with which y is to be multiplied; the scale; 1 if the result is not to be trusted, else 0; the number of
-        columns kept.
+        with which y is to be multiplied; 1 if the result is not to be trusted, else 0; the number of columns kept;
+        :math:`z_j^2 = \alpha_j^2 / R_{jj}^2`, ``[16]`` float64, zero for the others.
     """
     lane = tl.arange(0, 32)
     half = lane // 16
@@ -81,12 +89,9 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
     # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through what follows.
     tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
     g = ()
-    scales = tl.zeros([32], tl.int32)
     for i in tl.static_range(8):
-        line = tl.sum(tl.where(place == i, tile, 0.0), axis=0)
-        g = g + (line,)
-        scales = tl.maximum(scales, tl.where(column == 2 * i + half, upper_word(line), 0))
-    scale = tl.max(scales, axis=0) if OWN_SCALE else entry_scale
+        g = g + (tl.sum(tl.where(place == i, tile, 0.0), axis=0),)
+    alpha = tl.gather(alpha_squared, column, axis=0)
 
     # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root
     # of the power must exist in float32, for y to be multiplied with it: at most 2^126.
@@ -96,6 +101,7 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
     unit = root * root
     largest_norm = (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
     threshold = upper_word(largest_norm * unit * TOLERANCE_SQUARED)
+    noise = noise_squared * unit
     new = ()
     for i in tl.static_range(8):
         new = new + (g[i] * unit,)
@@ -103,7 +109,8 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
 
     w = tl.zeros([8, 32], tl.float64)
     even_pivot = tl.zeros([32], tl.float64)
-    quarter = _DROPPED_LIMIT - threshold + (2 << 20)  # takes a quarter of the threshold to the limit
+    even_limit = tl.zeros([32], tl.int32)
+    z_squared = tl.zeros([32], tl.float64)
     kept_rows = tl.zeros([32], tl.int32)
     largest = tl.zeros([32], tl.int32)
     unsure = tl.zeros([32], tl.int32)
@@ -111,11 +118,16 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
         source = g[j // 2]
         pivot = tl.gather(source, tl.full([32], j % 2 * 16 + j, tl.int32), axis=0)
         pivot_row = tl.gather(source, j % 2 * 16 + column, axis=0)
+        own_alpha = tl.gather(alpha, tl.full([32], j, tl.int32), axis=0)
+        limit = tl.maximum(threshold, upper_word(noise * own_alpha))
         guess = rsqrt_guess(upper_word(pivot))
         # One step of third order takes the guess of 1 / pivot to the last bit.
-        inverse = widened(guess * guess, upper_word(pivot) > threshold, 0)
+        inverse = widened(guess * guess, upper_word(pivot) > limit, 0)
         error = 1.0 - pivot * inverse
         inverse += inverse * (error + error * error)
+        multiplier = tl.where(column > j, inverse * pivot_row, 0.0)
+        alpha += multiplier * multiplier * own_alpha
+        z_squared = tl.where(column == j, own_alpha * inverse, z_squared)
         # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot).
         scaled = tl.where(column == j, inverse + 1.0, inverse * pivot_row)
         new = ()
@@ -130,11 +142,13 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
                 new = new + (update,)
         g = new
         if j % 2 == 0:
-            even_pivot = pivot
+            even_pivot, even_limit = pivot, limit
         else:
             # Two rows are done: W^T = D^-1/2 L^-1.
             own = tl.where(half == 1, pivot, even_pivot)
-            kept = upper_word(own) > threshold
+            own_limit = tl.where(half == 1, limit, even_limit)
+            quarter = _DROPPED_LIMIT - own_limit + (2 << 20)  # takes a quarter of the limit to that of the doubt
+            kept = upper_word(own) > own_limit
             kept_rows += kept.to(tl.int32)
             line = tl.where(column < j - 1 + half, source, tl.where(column == j - 1 + half, 1.0, 0.0))
             doubt = tl.maximum(upper_word(line) & 0x7FFFFFFF, upper_word(own) + quarter)
@@ -146,11 +160,12 @@ def inverse_factor(gram, entry_scale, OWN_SCALE: tl.constexpr):
             w = tl.where(place == j // 2, line[None, :], w)
     ill = tl.max(((unsure > _DROPPED_LIMIT) | (largest > _KEPT_LIMIT)).to(tl.int32), axis=0)
     kept_columns = tl.sum(tl.where(column == 0, kept_rows, 0), axis=0)
-    return tl.reshape(w, [16, 16]), root.to(tl.float32), scale, ill, kept_columns
+    z_squared = tl.gather(z_squared * unit, tl.arange(0, 16), axis=0)
+    return tl.reshape(w, [16, 16]), root.to(tl.float32), ill, kept_columns, z_squared
 
 
 @triton.jit
-def gram_schmidt(rows, real, first, last, scale):
+def gram_schmidt(rows, real, first, last, scale, noise_squared, z_squared, WIDTH: tl.constexpr):
     """Classical Gram-Schmidt run twice, column by column in float64: slow, and accurate at any condition number.
 
     It works in memory, where it takes no registers from the fast path beside it.
@@ -160,24 +175,36 @@ def gram_schmidt(rows, real, first, last, scale):
             from ``first`` to ``last - 1``, at most 16, are to become so.
         real: ``[N]`` mask of the nodes.
         scale: Upper word of the largest squared column norm of the state.
+        noise_squared: What rounding may have added to a column of the state, squared.
+        z_squared: ``[WIDTH]`` float64, by what that is amplified in the columns before ``first``
+            (:func:`rfp.rounding.amplification`).
 
     Returns:
-        The number of columns kept; the others are set to zero.
+        The number of columns kept, the others are set to zero, or all to NaN if the state is not finite; and
+        ``z_squared`` with those of the columns kept.
     """
+    finite = scale < 0x7FF00000
+    column = tl.arange(0, WIDTH)
     threshold = TOLERANCE_SQUARED * (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
     channel = tl.arange(0, 16)[:, None]
     kept = 0
     for j in range(first, last):
         v = tl.load(rows + j, mask=real, other=0.0).to(tl.float64)
-        for _ in range(2):  # twice is enough
+        alpha_squared = tl.full([], 1.0, tl.float64)
+        for turn in range(2):  # twice is enough
             for panel in range(0, j, 16):
                 before = real[None, :] & (panel + channel < j)
                 q = tl.load(rows[None, :] + panel + channel, mask=before, other=0.0).to(tl.float64)
-                v -= tl.sum(q * tl.sum(q * v[None, :], axis=1)[:, None], axis=0)
+                along = tl.sum(q * v[None, :], axis=1)
+                v -= tl.sum(q * along[:, None], axis=0)
+                if turn == 0:  # what the second turn finds is rounding
+                    alpha_squared += tl.sum(along * along * tl.gather(z_squared, panel + tl.arange(0, 16), axis=0))
         squared = tl.sum(v * v, axis=0)
-        good = squared > threshold
-        v = tl.where(good, v / tl.sqrt(tl.where(good, squared, 1.0)), 0.0)
+        good = squared > tl.maximum(threshold, noise_squared * alpha_squared)
+        own = tl.where(good, squared, 1.0)
+        z_squared = tl.where(column == j, tl.where(good, alpha_squared / own, 0.0), z_squared)
+        v = tl.where(finite, tl.where(good, v / tl.sqrt(own), 0.0), float("nan"))
         tl.store(rows + j, v.to(tl.float32), mask=real)
         tl.debug_barrier()  # other threads read the column next
         kept += good.to(tl.int32)
-    return kept
+    return kept, z_squared

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from rfp.backends.fused.triton_columns import folded, orthonormalize_columns, unfolded
-from rfp.backends.fused.triton_factor import gram_schmidt, inverse_factor, upper_word
+from rfp.backends.fused.triton_factor import gram_schmidt, inverse_factor, magnitude
 from rfp.triton_features import GOLDEN, draw_pairs, mix
 
 # Numbers of the normalisations.
@@ -15,7 +15,7 @@ NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
 
 
 @triton.jit
-def _orthonormalize(rows, real, k, scale, N: tl.constexpr):
+def _orthonormalize(rows, real, k, scale, noise_squared, WIDTH: tl.constexpr, N: tl.constexpr):
     """QR of the channels in memory, panel by panel of 16: freed of the panels before, multiplied by the inverse factor.
 
     One pass of Cholesky QR in float64 serves but for ill-conditioned columns, which are rare and taken one by one. The
@@ -26,32 +26,71 @@ def _orthonormalize(rows, real, k, scale, N: tl.constexpr):
         rows: ``[N]`` pointers to the state of each node.
         real: ``[N]`` mask of the nodes.
         scale: Upper word of the largest squared column norm.
+        noise_squared: What rounding may have added to a channel, squared (:mod:`rfp.rounding`).
+        WIDTH: At least k.
 
     Returns:
         The number of kept columns.
     """
     channel = tl.arange(0, 16)[:, None]
+    number = tl.arange(0, WIDTH)
+    z_squared = tl.zeros([WIDTH], tl.float64)
     kept = 0
     for first in range(0, k, 16):
         tl.debug_barrier()  # what other threads have stored is read
         target = rows[None, :] + first + channel
         mask = real[None, :] & (first + channel < k)
         wide = tl.load(target, mask=mask, other=0.0).to(tl.float64)
-        for _ in range(2):  # twice: a column may lie almost in the span of the panels before
+        alpha_squared = tl.full([16], 1.0, tl.float64)
+        for turn in range(2):  # twice: a column may lie almost in the span of the panels before
             for before in range(0, first, 16):
                 q = tl.load(rows[None, :] + before + channel, mask=real[None, :], other=0.0).to(tl.float64)
-                wide -= tl.dot(tl.dot(wide, tl.trans(q), out_dtype=tl.float64), q, out_dtype=tl.float64)
+                along = tl.dot(wide, tl.trans(q), out_dtype=tl.float64)
+                wide -= tl.dot(along, q, out_dtype=tl.float64)
+                if turn == 0:  # what the second turn finds is rounding
+                    z_before = tl.gather(z_squared, before + tl.arange(0, 16), axis=0)
+                    alpha_squared += tl.sum(along * along * z_before[None, :], axis=1)
         gram = tl.dot(wide, tl.trans(wide), out_dtype=tl.float64)
-        w, scaling, _, ill, columns = inverse_factor(gram, scale, False)
+        w, scaling, ill, columns, z_own = inverse_factor(gram, scale, noise_squared, alpha_squared)
         if ill > 0:
-            columns = gram_schmidt(rows, real, first, tl.minimum(k, first + 16), scale)
+            last = tl.minimum(k, first + 16)
+            columns, z_squared = gram_schmidt(rows, real, first, last, scale, noise_squared, z_squared, WIDTH)
         else:
+            z_squared = tl.where(number // 16 == first // 16, tl.gather(z_own, number % 16, axis=0), z_squared)
             q = tl.dot(w * scaling.to(tl.float64), wide, out_dtype=tl.float64).to(tl.float32)
             tl.debug_barrier()
             tl.store(target, q, mask=mask)
         kept += columns
     tl.debug_barrier()
     return kept
+
+
+@triton.jit
+def _squares(panels, PANELS: tl.constexpr):
+    """The squared column norms of each panel, ``[16]`` float64."""
+    squares = ()
+    for c in tl.static_range(PANELS):
+        wide = panels[c].to(tl.float64)
+        squares = squares + (tl.sum(wide * wide, axis=1),)
+    return squares
+
+
+@triton.jit
+def _grown_noise(noise, before, after, unit, PANELS: tl.constexpr):
+    """What rounding may have added to each column, once more after a product (:mod:`rfp.rounding`).
+
+    Args:
+        noise: Before the product, ``[16]`` float64 of each panel.
+        before, after: Squared column norms before and after it, likewise.
+        unit: What rounding adds to the product of a vector of length 1.
+    """
+    grown = ()
+    for c in tl.static_range(PANELS):
+        there = before[c] > 0
+        length = tl.sqrt(tl.where(there, before[c], 1.0))
+        growth = tl.sqrt(after[c]) / length
+        grown = grown + (tl.where(there, noise[c] * growth + unit * length, 0.0),)
+    return grown
 
 
 @triton.jit
@@ -125,6 +164,7 @@ def small_graphs_kernel(
     ptr,
     keys,
     root,
+    units,
     dropped,
     num_trajectories,
     num_operators,
@@ -138,6 +178,7 @@ def small_graphs_kernel(
     PANELS: tl.constexpr,
     SLOTS: tl.constexpr,
     NORMALIZATION: tl.constexpr,
+    SELDOM: tl.constexpr,
     DISTRIBUTION: tl.constexpr,
     RAW_KEYS: tl.constexpr,
     LANES: tl.constexpr,
@@ -156,10 +197,14 @@ def small_graphs_kernel(
         keys: ``[num_graphs]`` int64, read if features are drawn: keys of the graphs, or with ``RAW_KEYS`` the integers
             of which :func:`rfp.features.random_features` makes them.
         root: Hash of the seed, if features are drawn.
-        dropped: ``[1]`` int64, receives the number of dependent columns.
+        units: ``[num_graphs, O]`` float64, what rounding adds to a product, relative to its factor
+            (:func:`rfp.backends.problem.rounding_units`); not read without a normalisation.
+        dropped: ``[1]`` int64, receives the number of dependent columns, under l2 that of zero columns.
         above: Graphs of at most so many nodes, or of more than N, are left alone.
         PANELS: ``k / 16`` rounded up.
         SLOTS: Entries of each row kept in registers; the others are read at every step.
+        SELDOM: Whether ``normalize_every`` is not 1. If it is, all columns are of length 1 (or zero) before a product,
+            and what rounding adds to each is known without looking at them.
         LANES: Whether small states may go through :mod:`rfp.backends.fused.triton_columns`
             (:mod:`rfp.backends.fused.lane_layouts`).
     """
@@ -208,24 +253,55 @@ def small_graphs_kernel(
         folded_target = out + folded_row * ((num_steps + 1) * k) + folded_channel
         folded_mask = (node < size) & (folded_channel < k)
     kept = tl.zeros([32], tl.int32)
+    WIDTH: tl.constexpr = 16 if PANELS == 1 else 32 if PANELS == 2 else 64
+    zeros, ones = (), ()
+    for c in tl.static_range(PANELS):
+        zeros = zeros + (tl.zeros([16], tl.float64),)
+        ones = ones + (tl.full([16], 1.0, tl.float64),)
+    # Of all columns together where they are of length 1 before a product, else of each: rounding and squared lengths.
+    unit = tl.full([], 0.0, tl.float64)
+    noise_squared = unit
+    noise = zeros
+    lengths = zeros
+    if NORMALIZATION != 0:
+        unit += tl.load(units + graph * num_operators + o)
+        lengths = _squares(panels, PANELS)
+        longest = tl.full([], 0.0, tl.float64)
+        for c in tl.static_range(PANELS):
+            longest = tl.maximum(longest, tl.max(lengths[c], axis=0))
+        noise_squared = unit * unit * longest
     for p in range(1, num_steps + 1):
         panels = _product(panels, rows, begin, col, value, PANELS, SLOTS, N)
+        if (NORMALIZATION == 1) | ((NORMALIZATION == 2) & SELDOM):
+            after = _squares(panels, PANELS)
+            noise = _grown_noise(noise, lengths, after, unit, PANELS)
+            lengths = after
+        if (NORMALIZATION == 2) & SELDOM:
+            if p % normalize_every == 0:
+                loudest = tl.full([], 0.0, tl.float64)
+                for c in tl.static_range(PANELS):
+                    loudest = tl.maximum(loudest, tl.max(noise[c], axis=0))
+                noise_squared = loudest * loudest
+                noise = zeros
+                lengths = ones
         if NORMALIZATION == 1:
             if p % normalize_every == 0:
                 scaled = ()
                 for c in tl.static_range(PANELS):
-                    wide = panels[c].to(tl.float64)
-                    squared = tl.sum(wide * wide, axis=1)[:, None]
-                    inverse = tl.where(squared > 0, 1.0 / tl.sqrt(tl.where(squared > 0, squared, 1.0)), 0.0)
-                    scaled = scaled + ((wide * inverse).to(tl.float32),)
+                    live = lengths[c] > noise[c] * noise[c]
+                    inverse = tl.where(live, 1.0 / tl.sqrt(tl.where(live, lengths[c], 1.0)), 0.0)
+                    scaled = scaled + ((panels[c].to(tl.float64) * inverse[:, None]).to(tl.float32),)
+                    kept += tl.sum(live.to(tl.int32), axis=0)
                 panels = scaled
+                noise = zeros
+                lengths = ones
         if NARROW:
             scale = 0
             ill = 0
             columns = tl.zeros([32], tl.int32)
             tile = folded(panels[0], N)
             if p % normalize_every == 0:
-                tile, columns, scale, ill = orthonormalize_columns(panels[0], N)
+                tile, columns, scale, ill = orthonormalize_columns(panels[0], noise_squared, N)
                 kept += columns
                 panels = (unfolded(tile, N),)
             # Stored before it is looked at, or the compiler would put the work off until it is known to be wanted.
@@ -237,7 +313,9 @@ def small_graphs_kernel(
                 again = _product((state,), rows, begin, col, value, PANELS, SLOTS, N)
                 tl.store(target + p * k, again[0], mask=mask)
                 tl.debug_barrier()
-                kept += gram_schmidt(base + p * k, real, 0, k, scale) - columns
+                first_z = tl.zeros([WIDTH], tl.float64)
+                again_kept, _ = gram_schmidt(base + p * k, real, 0, k, scale, noise_squared, first_z, WIDTH)
+                kept += again_kept - columns
                 # Moves nothing, but keeps the layout of memory out of the fast path.
                 straight = tl.broadcast_to(local[None, :], [16, N])
                 panels = (tl.gather(tl.load(target + p * k, mask=mask, other=0.0), straight, axis=1),)
@@ -249,14 +327,16 @@ def small_graphs_kernel(
                     scale = 0
                     for c in tl.static_range(PANELS):
                         wide = panels[c].to(tl.float64)
-                        scale = tl.maximum(scale, tl.max(upper_word(tl.sum(wide * wide, axis=1)), axis=0))
-                    kept += _orthonormalize(base + p * k, real, k, scale, N)
+                        scale = tl.maximum(scale, tl.max(magnitude(tl.sum(wide * wide, axis=1)), axis=0))
+                    kept += _orthonormalize(base + p * k, real, k, scale, noise_squared, WIDTH, N)
                     stored = ()
                     for c in tl.static_range(PANELS):
                         there = real[None, :] & (c * 16 + channel < k)
                         stored = stored + (tl.load(target + p * k + c * 16, mask=there, other=0.0),)
                     panels = stored
+        if not SELDOM:
+            noise_squared = unit * unit
 
-    if NORMALIZATION == 2:
+    if NORMALIZATION != 0:
         missing = num_steps // normalize_every * k - tl.max(kept, axis=0)
         tl.atomic_add(dropped, missing.to(tl.int64), mask=missing > 0, sem="relaxed")

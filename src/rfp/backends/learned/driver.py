@@ -24,6 +24,7 @@ from rfp.backends.learned.triton_dense import NORMALIZATION_CODES, dense_backwar
 from rfp.backends.problem import Problem, tell_nobody
 from rfp.normalization import Events
 from rfp.operators import DenseBlock, blocks_of
+from rfp.rounding import rounding_unit
 
 # Warps of a program, by the padded numbers of nodes and channels: as few as hold its tiles without spilling much, for
 # sums over nodes are passed between warps through memory.
@@ -45,17 +46,20 @@ def run(
     held = sum(len(block.rows) for of_one in blocks for block in of_one)
     empty = (len(problem.ptr) - 1) * len(blocks) - held
     counted = empty * num_trajectories * k * (problem.num_steps // problem.normalize_every)
+    norms = [getattr(operator, "norm", None) for operator in problem.operators]
     plan = _Plan(
         features=problem.features.detach().transpose(0, 1).contiguous(),
         rows=[[block.rows.contiguous() for block in of_one] for of_one in blocks],
         num_steps=problem.num_steps,
         normalization=NORMALIZATION_CODES[cast(str, problem.normalization)],
         normalize_every=problem.normalize_every,
+        norms=norms,
         dropped=torch.full((1,), counted, dtype=torch.int64, device=problem.features.device),
     )
     matrices = [block.matrix for of_one in blocks for block in of_one]
     out: Tensor = _Trajectories.apply(plan, *matrices)  # type: ignore[no-untyped-call]
-    events = {"dependent_columns": plan.dropped} if problem.normalization == "qr" else {}
+    counted_as = {"qr": "dependent_columns", "l2": "zero_columns"}.get(cast(str, problem.normalization))
+    events = {counted_as: plan.dropped} if counted_as else {}
     done(problem.num_steps * len(problem.operators))
     return out.to(storage_dtype), events
 
@@ -69,12 +73,18 @@ class _Plan:
     num_steps: int
     normalization: int
     normalize_every: int
+    norms: list[float | None]  # of every operator, where it declares one
     dropped: Tensor  # [1], filled by the kernels
 
     def launches(self, matrices: tuple[Tensor, ...]) -> list[tuple[int, DenseBlock]]:
         """The operator and the block of each launch."""
         rows = [(o, one) for o, of_one in enumerate(self.rows) for one in of_one]
         return [(o, DenseBlock(matrix, one)) for (o, one), matrix in zip(rows, matrices, strict=True)]
+
+    def rounding(self, operator: int) -> tuple[float, float]:
+        """What the kernel takes for the rounding of products: of this norm, or of one that is not known."""
+        u, norm = rounding_unit(torch.float32), self.norms[operator]
+        return (0.0, u) if norm is None else (u * norm, 0.0)
 
     def arguments(self, out: Tensor) -> tuple[int, ...]:
         """What both kernels take after the node and block numbers."""
@@ -104,6 +114,7 @@ class _Trajectories(torch.autograd.Function):
                     block.matrix,
                     block.rows,
                     plan.dropped,
+                    *plan.rounding(o),
                     n,
                     block.rows.size(1),
                     *plan.arguments(out),

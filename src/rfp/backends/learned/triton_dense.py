@@ -26,11 +26,12 @@ NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
 
 
 @triton.jit
-def _gram_schmidt(y, k, N: tl.constexpr, K: tl.constexpr):
+def _gram_schmidt(y, noise, k, N: tl.constexpr, K: tl.constexpr):
     """Classical Gram-Schmidt run twice, with the rule of :func:`rfp.normalization.qr` for dependent columns.
 
     Args:
         y: ``[N, K]`` float64.
+        noise: What rounding may have added to a column of y (:mod:`rfp.rounding`).
 
     Returns:
         q ``[N, K]``, all NaN if y is not finite, and the number of dependent columns among the first k.
@@ -41,13 +42,19 @@ def _gram_schmidt(y, k, N: tl.constexpr, K: tl.constexpr):
     finite = tl.sum(squares, axis=0) < float("inf")
     q = tl.zeros([N, K], tl.float64)
     dropped = tl.full([], 0, tl.int32)
+    z_squared = tl.zeros([K], tl.float64)
     for j in range(k):
         v = tl.sum(tl.where(column == j, y, 0.0), axis=1)
+        r = tl.zeros([K], tl.float64)
         for _ in tl.static_range(2):  # twice is enough
             along = tl.sum(q * v[:, None], axis=0)
             v -= tl.sum(q * along[None, :], axis=1)
+            r += along
         squared = tl.sum(v * v, axis=0)
-        kept = squared > limit
+        alpha_squared = 1.0 + tl.sum(r * r * z_squared, axis=0)
+        kept = squared > tl.maximum(limit, noise * noise * alpha_squared)
+        spread = tl.where(kept, alpha_squared / tl.where(kept, squared, 1.0), 0.0)
+        z_squared = tl.where(tl.arange(0, K) == j, spread, z_squared)
         v *= tl.where(kept, 1.0 / tl.sqrt(tl.where(kept, squared, 1.0)), 0.0)
         q = tl.where(column == j, v[:, None], q)
         dropped += tl.where(kept, 0, 1)
@@ -91,10 +98,10 @@ def _gram_schmidt_gradient(grad, q, y, k, N: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def _inverse_lengths(y):
-    """``[K]``, zero for zero columns."""
-    squares = tl.sum(y * y, axis=0)
-    return tl.where(squares > 0, 1.0 / tl.sqrt(tl.where(squares > 0, squares, 1.0)), 0.0)
+def _inverse_lengths(squares, noise):
+    """``[K]``, zero for columns that are no longer than their noise."""
+    live = squares > noise * noise
+    return tl.where(live, 1.0 / tl.sqrt(tl.where(live, squares, 1.0)), 0.0)
 
 
 @triton.jit
@@ -117,6 +124,8 @@ def dense_forward_kernel(
     matrix,
     rows,
     dropped,
+    unit,
+    unknown_norm,
     n,
     width,
     num_trajectories,
@@ -136,7 +145,10 @@ def dense_forward_kernel(
         features: ``[n, B, k]`` float32.
         matrix: ``[graphs, width, width]`` float32; what lies at the padding is not read.
         rows: ``[graphs, width]`` node numbers; n at the padding.
-        dropped: ``[1]`` int64, receives the number of dependent columns.
+        dropped: ``[1]`` int64, receives the number of dependent columns, under l2 that of zero columns.
+        unit: What rounding adds to the product of a vector of length 1 (:mod:`rfp.rounding`).
+        unknown_norm: The same for a matrix of norm 1, where the norm is not known: then the largest growth of a column
+            so far stands for it.
         N: The width, K: k, rounded up to powers of two, at least 16.
     """
     graph = tl.program_id(0).to(tl.int64)
@@ -153,18 +165,33 @@ def dense_forward_kernel(
     a = tl.load(source, mask=mask, other=0.0)
     tl.store(target, a, mask=mask)
     missing = tl.full([], 0, tl.int32)
+    wide = a.to(tl.float64)
+    before = tl.sum(wide * wide, axis=0)  # squared lengths of the columns
+    noise = tl.zeros([K], tl.float64)  # what rounding may have added to them
+    product_unit = tl.full([], 0.0, tl.float64) + unit
     for p in range(1, num_steps + 1):
         y = tl.dot(_load_matrix(matrix, real, width, 1, N), a.to(tl.float64), out_dtype=tl.float64)
-        if NORMALIZATION == _L2:
+        if NORMALIZATION == _L2 or NORMALIZATION == _QR:
+            squares = tl.sum(y * y, axis=0)
+            there = before > 0
+            length = tl.sqrt(tl.where(there, before, 1.0))
+            growth = tl.where(there, tl.sqrt(squares) / length, 0.0)
+            product_unit = tl.maximum(product_unit, tl.max(growth, axis=0) * unknown_norm)
+            noise = tl.where(there, noise * growth + product_unit * length, 0.0)
+            before = squares
             if p % normalize_every == 0:
-                y *= _inverse_lengths(y)[None, :]
-        if NORMALIZATION == _QR:
-            if p % normalize_every == 0:
-                y, dependent = _gram_schmidt(y, k, N, K)
-                missing += dependent
+                if NORMALIZATION == _L2:
+                    inverse = _inverse_lengths(squares, noise)
+                    y *= inverse[None, :]
+                    missing += tl.sum(((inverse == 0) & (tl.arange(0, K) < k)).to(tl.int32), axis=0)
+                else:
+                    y, dependent = _gram_schmidt(y, tl.max(noise, axis=0), k, N, K)
+                    missing += dependent
+                before = tl.full([K], 1.0, tl.float64)
+                noise = tl.zeros([K], tl.float64)
         a = y.to(tl.float32)
         tl.store(target + p * k, a, mask=mask)
-    if NORMALIZATION == _QR:
+    if NORMALIZATION == _L2 or NORMALIZATION == _QR:
         tl.atomic_add(dropped, missing.to(tl.int64), mask=missing > 0, sem="relaxed")
 
 
@@ -214,7 +241,11 @@ def dense_backward_kernel(
         if NORMALIZATION == _L2:
             if p % normalize_every == 0:
                 y = tl.dot(_load_matrix(matrix, real, width, 1, N), before, out_dtype=tl.float64)
-                inverse = _inverse_lengths(y)[None, :]
+                # Columns that the forward pass found to be rounding are zero, and get no gradient.
+                state = tl.load(out + place + p * k, mask=mask, other=0.0)
+                live = tl.max(tl.abs(state), axis=0) > 0
+                squares = tl.where(live, tl.sum(y * y, axis=0), 0.0)
+                inverse = _inverse_lengths(squares, tl.zeros([K], tl.float64))[None, :]
                 y *= inverse
                 grad = (grad - y * tl.sum(y * grad, axis=0)[None, :]) * inverse
         if NORMALIZATION == _QR:
