@@ -10,7 +10,7 @@ import torch
 
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.features import random_features
+from rfp.features import _normal, random_features
 from rfp.graph import Graph
 
 NAMES = ("normal", "rademacher", "uniform")
@@ -115,3 +115,19 @@ def test_bad_arguments() -> None:
         random_features(RING, num_channels=3, distribution="gaussian")
     with pytest.raises(ArgumentError, match="at least 1"):
         random_features(RING, num_channels=0)
+
+
+def test_normal_features_in_float32_and_float64_are_as_close_as_the_documentation_says() -> None:
+    """1e-7 on average; farthest apart, 2^-12, at the word that float32 rounds to 1, whose logarithm is 0."""
+    graph = Graph(torch.zeros(2, 0, dtype=torch.long), 50_000)
+    single = random_features(graph, num_channels=8, seed=3)
+    double = random_features(graph, num_channels=8, seed=3, dtype=torch.float64)
+    assert float((single.double() - double).abs().mean()) < 1.2e-7
+    near_one = torch.arange(2**24 - 2**16, 2**24) << 8
+    radii = [
+        _normal(near_one, torch.zeros_like(near_one), dtype)[0].double() for dtype in (torch.float32, torch.float64)
+    ]
+    apart = (radii[0] - radii[1]).abs()
+    assert int(apart.argmax()) == len(apart) - 1
+    assert float(apart.max()) == pytest.approx(2.0**-12, rel=1e-6)
+    assert float(apart.max()) < 2.5e-4

@@ -82,8 +82,8 @@ def random_features(
             maps uniform values on (-1, 1) to the distribution wanted, element by element.
         seed: Any integer.
         dtype: ``float32`` or ``float64``: the same words, turned into numbers in that precision. Rademacher and uniform
-            values are equal in both. Normal ones differ by 1e-7 on average and by up to 6e-5, where the logarithm of
-            a number close to 1 is taken (largest of 19 million draws).
+            values are equal in both. Normal ones differ by 1e-7 on average and by at most 2.5e-4, where the logarithm
+            of a number close to 1 is taken.
         rows: Only these nodes; the values equal the same rows of the whole.
         graph_keys: ``[num_graphs]`` integers that name the graphs instead of their content, for instance row numbers
             in a data set, or a constant to give a subgraph the draw of the graph it was cut from.

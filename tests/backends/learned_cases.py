@@ -22,6 +22,7 @@ class Blocks:
 
     blocks: list[DenseBlock]
     num_nodes: int
+    norm: float | None = None
     differentiable: bool = True
     symmetric: bool = False
 
@@ -45,7 +46,8 @@ class Case:
     Args:
         sizes: Nodes of each graph.
         groups: Numbers of the graphs of each block.
-        kind: Of the matrices: ``"spread"`` (well-conditioned), ``"identity"`` or ``"rank two"``.
+        kind: Of the matrices: ``"spread"`` (well-conditioned), ``"identity"``, ``"rank two"`` or
+            ``"centring"``, which takes constant columns to zero.
         features: ``[n, k]``, if not random.
         against: The backend that is right.
     """
@@ -60,6 +62,7 @@ class Case:
     every: int = 1
     kind: str = "spread"
     features: Tensor | None = None
+    norm: float | None = None
     against: str = "reference"
     tolerance: float = 2e-6
     storage: torch.dtype = torch.float32
@@ -68,6 +71,8 @@ class Case:
     def _matrix(self, size: int) -> Tensor:
         if self.kind == "identity":
             return torch.eye(size, dtype=torch.float64)
+        if self.kind == "centring":
+            return torch.eye(size, dtype=torch.float64) - torch.full((size, size), 1 / size, dtype=torch.float64)
         if self.kind == "rank two":  # small integers: exactly so in float32 too
             left = torch.randint(-3, 4, (size, 2), generator=self.generator).double()
             return left @ torch.randint(-3, 4, (2, size), generator=self.generator).double()
@@ -91,7 +96,7 @@ class Case:
                     rows[i, : self.sizes[g]] = torch.arange(int(starts[g]), int(starts[g + 1]))
                 leaf = matrix.float().to(device, dtype).requires_grad_()
                 blocks.append(DenseBlock(leaf, rows.to(device)))
-            operators.append(Blocks(blocks, n))
+            operators.append(Blocks(blocks, n, self.norm))
         shape = (self.trajectories, n, self.channels)
         features = torch.randn(shape, generator=self.generator) if self.features is None else self.features[None]
         return Problem(
@@ -158,6 +163,27 @@ def cases() -> dict[str, Case]:
     }
 
 
+def zero_products() -> dict[str, Case]:
+    """Constant columns beside a random one, whose products are zero but for rounding of the matrix."""
+    features = torch.full((12, 3), 0.7)
+    features[:, 1] = torch.randn(12, generator=torch.Generator().manual_seed(5))
+    return {
+        f"zero product, {normalization}, w = {every}, norm {norm}": Case(
+            [5, 7],
+            [[0, 1]],
+            channels=3,
+            steps=2 * every,
+            normalization=normalization,
+            every=every,
+            kind="centring",
+            features=features,
+            norm=norm,
+        )
+        for normalization in ("l2", "qr")
+        for every, norm in ((1, None), (2, 2.0))
+    }
+
+
 def solve(case: Case, device: str) -> tuple[Tensor, list[Tensor], dict[str, int]]:
     """States, gradients of the blocks and events by the kernels."""
     from rfp.backends.learned import driver as learned
@@ -177,4 +203,4 @@ def solve_all(device: str) -> dict[str, Any]:
         "no nodes": Case([0, 0], [], channels=2),
         "overflow": Case([3, 5], [[0, 1]], channels=2, every=3, features=torch.full((8, 2), 1e38), kind="rank two"),
     }
-    return {name: solve(case, device) for name, case in {**cases(), **others}.items()}
+    return {name: solve(case, device) for name, case in {**cases(), **others, **zero_products()}.items()}

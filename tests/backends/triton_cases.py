@@ -57,17 +57,51 @@ class Case:
 
 
 def ill_conditioned(n: int, k: int) -> Tensor:
-    """Singular values from 1 to 1e-5, a column that is a sum of two others, a zero column.
+    """Singular values from 1 to 1e-6, a column that is a sum of two others, a zero column.
 
     On a graph without edges the normalised adjacency is the identity, so that these are the columns to orthonormalise.
     """
     generator = torch.Generator().manual_seed(0)
     left = torch.linalg.qr(torch.randn(n, k, generator=generator, dtype=torch.float64))[0]
     right = torch.linalg.qr(torch.randn(k, k, generator=generator, dtype=torch.float64))[0]
-    a = (left * torch.logspace(0, -5, k, dtype=torch.float64)) @ right
+    a = (left * torch.logspace(0, -6, k, dtype=torch.float64)) @ right
     a[:, 3] = a[:, 1] + a[:, 2]
     a[:, 4] = 0
     return a.float()[None]
+
+
+def constant_but_one(sizes: tuple[int, ...], k: int) -> Tensor:
+    """Constant columns but for one: L̂ of a complete graph takes them to zero, in exact arithmetic.
+
+    The last of several graphs has random features.
+    """
+    generator = torch.Generator().manual_seed(0)
+    n = sum(sizes)
+    features = torch.ones(1, n, k) * torch.arange(1, k + 1)
+    features[:, :, min(1, k - 1)] = torch.randn(n, generator=generator)
+    if len(sizes) > 1:
+        features[:, -sizes[-1] :] = torch.randn(sizes[-1], k, generator=generator)
+    return features
+
+
+def zero_products(sizes: tuple[int, ...], channels: tuple[int, ...]) -> dict[str, Case]:
+    """Complete graphs, and a path as the last of several, with features that L̂ annihilates."""
+    graphs = [nx.complete_graph(n) for n in sizes]
+    if len(graphs) > 1:
+        graphs[-1] = nx.path_graph(sizes[-1])
+    graph = as_graph(graphs) if len(graphs) > 1 else _one(graphs[0])
+    return {
+        f"zero product, {normalization}, w = {every}, k = {k}": Case(
+            graph,
+            ("normalized_laplacian",),
+            steps=2 * every,
+            normalization=normalization,
+            every=every,
+            features=constant_but_one(sizes, k),
+        )
+        for normalization in ("l2", "qr")
+        for every, k in zip((1, 2), channels, strict=True)
+    }
 
 
 def _one(graph: nx.Graph) -> Graph:
@@ -105,7 +139,22 @@ def fused_cases() -> dict[str, Case]:
         "no steps": Case(several, steps=0, channels=1),
         "half precision": Case(several, normalization="l2", storage=torch.float16),
         "ill-conditioned": Case(_one(nx.empty_graph(30)), channels=12, steps=1, features=ill_conditioned(30, 12)),
+        **zero_products((5, 4), (3, 3)),
+        **zero_products((5, 3, 4), (18, 18)),
     }
+
+
+def not_finite_cases() -> dict[str, Case]:
+    """A graph whose product is not finite beside one whose product is: NaN of either sign, and infinity."""
+    graph = as_graph([_one(nx.path_graph(4)), _one(nx.cycle_graph(5))])
+    cases = {}
+    for k in (3, 18):
+        features = torch.randn(1, 9, k, generator=torch.Generator().manual_seed(0))
+        for name, bits in {"NaN": 0x7FC00000, "negative NaN": 0xFFC00000 - (1 << 32), "infinity": 0x7F800000}.items():
+            broken = features.clone()
+            broken[0, 1, 1] = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
+            cases[f"{name}, k = {k}"] = Case(graph, steps=1, features=broken)
+    return cases
 
 
 def sparse_cases() -> dict[str, Case]:
@@ -121,6 +170,7 @@ def sparse_cases() -> dict[str, Case]:
         "half precision": Case(hub(), channels=3, steps=1, storage=torch.float16),
         "ill-conditioned": Case(_one(nx.empty_graph(30)), channels=12, steps=1, features=ill_conditioned(30, 12)),
         "overflow": Case(heavy(hub(40)), ("adjacency",), channels=2, steps=3, every=3),
+        **zero_products((5,), (3, 18)),
     }
 
 
@@ -135,6 +185,8 @@ def solve_fused() -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, case in fused_cases().items():
         results[name] = settled(fused.run(case.problem(DEVICE), case.storage))
+    for name, case in not_finite_cases().items():
+        results[name] = settled(fused.run(case.problem(DEVICE), case.storage))[0]
     graph = awkward_batch(list(awkward_graphs().values())).to(DEVICE)
     for distribution in ("normal", "rademacher", "uniform"):
         options: dict[str, Any] = {"num_channels": 5, "num_trajectories": 2, "distribution": distribution, "seed": 5}
@@ -151,6 +203,8 @@ def solve_fused() -> dict[str, Any]:
     for name, when in (("wide graph", "found"), ("directed", "left alone")):
         results[when] = settled(fused.run(fused_cases()[name].problem(DEVICE), torch.float32))
         assert not fused._lanes_are_usable(torch.zeros(1, device=DEVICE))
+    for name, case in not_finite_cases().items():
+        results[f"{name}, left alone"] = settled(fused.run(case.problem(DEVICE), case.storage))[0]
     fused._trusted = trusted
     fused._LOOKED_AT.clear()
     fused._LOOKED_AT.update(looked_at)
@@ -170,7 +224,7 @@ def solve_sparse() -> dict[str, Any]:
         except NumericalError as error:
             results[name] = str(error), {}
     problem = sparse_cases()["l2"].problem(DEVICE)
-    steps = [a for a, _ in cuda_sparse.loop(problem, problem.operators[0])]
+    steps = [step.state for step in cuda_sparse.loop(problem, problem.operators[0])]
     results["loop"] = torch.stack(steps).cpu()
     return results
 

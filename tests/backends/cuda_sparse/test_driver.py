@@ -1,5 +1,6 @@
 """The kernels for one large graph equal the reference, on a GPU or in Triton's interpreter."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from rfp.backends import choose
 from rfp.errors import ArgumentError
 from tests.backends import triton_cases
 from tests.backends.fused.test_driver import check_ill_conditioned, expected
+from tests.backends.learned.test_driver import OnGpu
 
 CASES = triton_cases.sparse_cases()
 
@@ -26,7 +28,8 @@ def test_equals_the_reference(results: Any, name: str) -> None:
     assert got.dtype == case.storage
     tolerance = 1e-3 if case.storage == torch.float16 else 2e-5
     torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
-    assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
+    for kind in ("dependent_columns", "zero_columns"):
+        assert tally.get(kind, 0) == reference_tally[kind]
 
 
 def test_wide_states_that_are_split_for_the_tensor_cores_are_orthonormal(results: Any) -> None:
@@ -55,5 +58,7 @@ def test_the_states_one_at_a_time_are_those_of_the_whole(results: Any) -> None:
 
 
 def test_cannot_be_requested_for_several_graphs() -> None:
+    problem = triton_cases.fused_cases()["awkward"].problem("cpu")
+    here: Any = OnGpu(problem.features)
     with pytest.raises(ArgumentError, match="several graphs"):
-        choose(triton_cases.fused_cases()["awkward"].problem("cpu"), "cuda_sparse")
+        choose(replace(problem, features=here), "cuda_sparse")

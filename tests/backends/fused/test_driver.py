@@ -30,8 +30,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def expected(case: triton_cases.Case) -> tuple[torch.Tensor, Counter[str]]:
     problem = case.problem("cpu")
     steps = [list(reference.loop(problem, S)) for S in problem.operators]
-    states = [torch.stack([a.transpose(0, 1) for a, _ in of_one], dim=2) for of_one in steps]
-    return torch.stack(states, dim=2), count_events(events for of_one in steps for _, events in of_one)
+    states = [torch.stack([step.state.transpose(0, 1) for step in of_one], dim=2) for of_one in steps]
+    return torch.stack(states, dim=2), count_events(step.events for of_one in steps for step in of_one)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "ill-conditioned"])
@@ -42,7 +42,8 @@ def test_equals_the_reference(results: Any, name: str) -> None:
     assert got.dtype == case.storage
     tolerance = 1e-3 if case.storage == torch.float16 else 2e-5
     torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
-    assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
+    for kind in ("dependent_columns", "zero_columns"):
+        assert tally.get(kind, 0) == reference_tally[kind]
 
 
 @pytest.mark.parametrize(("name", "when"), [("wide graph", "found"), ("directed", "left alone")])
@@ -53,6 +54,18 @@ def test_without_the_lanes_of_a_warp(results: Any, name: str, when: str) -> None
     assert tally.get("dependent_columns", 0) == reference_tally["dependent_columns"]
 
 
+@pytest.mark.parametrize("name", triton_cases.not_finite_cases())
+@pytest.mark.parametrize("lanes", ["", ", left alone"])
+def test_a_state_that_is_not_finite_is_seen_as_such_and_harms_no_other(results: Any, name: str, lanes: str) -> None:
+    """NaN of either sign (that of x86 is negative) and infinity make all of a graph's state NaN, never zero."""
+    case = triton_cases.not_finite_cases()[name]
+    got = results[f"{name}{lanes}"][:, 0, 0, 1]
+    assert got[:4].isnan().all()
+    assert case.features is not None
+    alone = triton_cases.Case(as_graph(nx.cycle_graph(5)), steps=1, features=case.features[:, 4:])
+    torch.testing.assert_close(got[4:], expected(alone)[0][:, 0, 0, 1], atol=2e-6, rtol=0)
+
+
 def check_ill_conditioned(got: torch.Tensor, dropped: int) -> None:
     """Orthonormal to 1e-6, zero where Householder's decomposition in float64 finds a column dependent, the same
     span.
@@ -60,7 +73,7 @@ def check_ill_conditioned(got: torch.Tensor, dropped: int) -> None:
     q = got[:, 0, 0, 1].double()
     want = expected(CASES["ill-conditioned"])[0][:, 0, 0, 1].double()
     kept = want.norm(dim=0) > 0
-    assert dropped == int((~kept).sum()) == 2
+    assert dropped == int((~kept).sum()) >= 2
     torch.testing.assert_close(q.T @ q, torch.diag(kept.double()), atol=1e-6, rtol=0)
     torch.testing.assert_close(q @ (q.T @ want), want, atol=2e-3, rtol=0)
 

@@ -44,7 +44,7 @@ def check(kernel: Any, types: dict[str, str], constants: dict[str, Any]) -> str:
 
 SMALL = {
     "out": "*fp32", "features": "*fp32", "crow": "*i32", "col": "*i32", "value": "*fp32", "ptr": "*i64", "keys": "*i64",
-    "root": "i64", "dropped": "*i64", "num_trajectories": "i32", "num_operators": "i32", "row_operators": "i32",
+    "root": "i64", "units": "*fp64", "dropped": "*i64", "num_trajectories": "i32", "num_operators": "i32", "row_operators": "i32",
     "nnz": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32", "above": "i32",
 }  # fmt: skip
 
@@ -58,8 +58,8 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
     constants = {"N": width, "PANELS": panels, "SLOTS": 4, "NORMALIZATION": normalization}
     drawn = {"DISTRIBUTION": distribution, "RAW_KEYS": raw_keys}
     stored = "*fp32" if normalization == 2 else "*fp16"
-    for lanes in (True, False):
-        constants["LANES"] = lanes
+    for lanes, seldom in ((True, False), (True, True), (False, True)):
+        constants["LANES"], constants["SELDOM"] = lanes, seldom
         text = check(triton_small.small_graphs_kernel, {**SMALL, "out": stored}, {**constants, **drawn})
         by_lanes = lanes and normalization == 2 and width <= 64 and panels == 1
         assert "tt.func public @small_graphs_kernel" in text
@@ -69,7 +69,7 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
 
 LARGE = {
     "source": "*fp32", "target": "*fp32", "states": "*fp32", "pieces": "*fp32", "grams": "*fp64", "gram": "*fp64",
-    "weight": "*fp64", "status": "*i32", "col": "*i32", "value": "*fp32", "num_sums": "i32", "num_pieces": "i32",
+    "weight": "*fp64", "status": "*i32", "rounding": "*fp64", "unit": "*fp64", "col": "*i32", "value": "*fp32", "num_sums": "i32", "num_pieces": "i32",
     "num_parts": "i32", "num_rows": "i32", "num_blocks": "i32", "num_trajectories": "i32", "k": "i32",
     "trajectory": "i32", "grams_trajectory": "i32", "source_row": "i32", "source_trajectory": "i32",
     "target_row": "i32", "target_trajectory": "i32",
@@ -91,6 +91,7 @@ def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
     types = {**LARGE, "row": "i32"}
     check(triton_large.sum_kernel, types, {"K": width, "WORDS": 64})
     check(triton_large.factor_kernel, types, {"K": width, "L2": l2})
+    check(triton_large.rounding_kernel, types, {"K": width})
     gram = check(triton_large.gram_kernel, types, {"K": width, "ROWS": 64, "L2": l2})
     applied = check(triton_large.apply_kernel, types, {"K": width, "ROWS": 64, "L2": l2})
     # Only the widest states are worth splitting.
@@ -100,7 +101,7 @@ def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
 
 DENSE = {
     "grad_matrix": "*fp32", "grad_out": "*fp32", "out": "*fp32", "features": "*fp32", "matrix": "*fp32", "rows": "*i64",
-    "dropped": "*i64", "n": "i32", "width": "i32", "num_trajectories": "i32", "node_stride": "i32",
+    "dropped": "*i64", "unit": "fp32", "unknown_norm": "fp32", "n": "i32", "width": "i32", "num_trajectories": "i32", "node_stride": "i32",
     "trajectory_stride": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32",
 }  # fmt: skip
 

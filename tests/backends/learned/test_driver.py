@@ -37,8 +37,8 @@ def expected(case: learned_cases.Case) -> tuple[Tensor, list[Tensor], Counter[st
     problem = case.problem(torch.float64)
     loop = reference.loop if case.against == "reference" else sparse.loop
     steps = [list(loop(problem, operator)) for operator in problem.operators]
-    states = [torch.stack([a for a, _ in of_one], dim=2) for of_one in steps]
-    tally = count_events(events for of_one in steps for _, events in of_one)
+    states = [torch.stack([step.state for step in of_one], dim=2) for of_one in steps]
+    tally = count_events(step.events for of_one in steps for step in of_one)
     out = torch.stack(states, dim=2).transpose(0, 1)
     matrices = [block.matrix for operator in problem.operators for block in blocks_of(operator) or []]
     if not matrices or not out.requires_grad:
@@ -59,6 +59,26 @@ def test_states_and_gradients(results: Any, name: str) -> None:
     for got, want in zip(grads, right_grads, strict=True):
         largest = float(want.abs().max())
         torch.testing.assert_close(got.double(), want, atol=5 * case.tolerance * max(largest, 1e-9), rtol=0)
+
+
+@pytest.mark.parametrize("name", learned_cases.zero_products())
+def test_a_product_that_is_zero_stays_zero(results: Any, name: str) -> None:
+    """As in the sparse loop in the same precision: in float64 the rounding of the matrix would be no rounding."""
+    case = learned_cases.zero_products()[name]
+    states, grads, tally = results[name]
+    problem = case.problem(torch.float32)
+    steps = list(sparse.loop(problem, problem.operators[0]))
+    want = torch.stack([step.state for step in steps], dim=2).transpose(0, 1)[:, :, None]
+    matrices = [block.matrix for block in blocks_of(problem.operators[0]) or []]
+    right = torch.autograd.grad((want * case.weight(want.shape)).sum(), matrices)
+    assert not states[..., case.every, [0, 2]].any()
+    torch.testing.assert_close(states, want.detach(), atol=2e-6, rtol=2e-6)
+    for got, grad in zip(grads, right, strict=True):
+        torch.testing.assert_close(got, grad, atol=2e-5 * float(grad.abs().max()), rtol=0)
+    events = count_events(step.events for step in steps)
+    for kind in ("dependent_columns", "zero_columns"):
+        assert tally.get(kind, 0) == events[kind]
+    assert tally
 
 
 def test_dependent_columns_are_met_in_the_cases() -> None:
@@ -140,7 +160,9 @@ def test_chosen_for_small_dense_blocks_only() -> None:
         "more than 32 channels": replace(problem, features=wide),
         "states in torch.float64": replace(problem, features=double),
         "the features require a gradient": replace(problem, features=followed),
-        "normalization 'inverse_gram'": replace(problem, normalization="inverse_gram"),
+        "normalization 'inverse_gram'": replace(
+            problem, settings=replace(problem.settings, normalization="inverse_gram")
+        ),
         "a graph of more than 64 nodes": large,
         "an operator is not formed as dense blocks": replace(problem, operators=(one, *problem.operators)),
         "an operator is not in float32": replace(

@@ -94,7 +94,7 @@ def test_overflow_is_an_error_not_a_zero() -> None:
     a = torch.ones(1, 4, 2)
     a[0, 1, 1] = float("inf")
     with pytest.raises(NumericalError, match="the states are not finite"):
-        Orthonormalizer(torch.tensor([0, 4]), 2)(a)
+        Orthonormalizer.of(torch.tensor([0, 4]), 2)(a)
 
 
 def test_dropping_cholesky_on_a_known_gram_matrix() -> None:
@@ -129,3 +129,14 @@ def test_panels_equal_the_columns_one_at_a_time(k: int, monkeypatch: pytest.Monk
     assert kept.sum(-1).tolist() == [min(k - 1, 90)] * 2
     torch.testing.assert_close(weight, expected, atol=1e-8, rtol=1e-6)
     torch.testing.assert_close(spread, expected_spread, atol=0, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "shortest"), [(torch.float32, 1e-3), (torch.float64, 1e-7)])
+def test_columns_of_different_lengths_are_not_taken_for_ill_conditioned(dtype: torch.dtype, shortest: float) -> None:
+    """The condition is that of the columns at unit length: one pass serves, whatever their lengths."""
+    a = conditioned(60, 6, 1.5, seed=5, dtype=torch.float64)
+    a = a * torch.logspace(0, torch.tensor(shortest).log10().item(), 6, dtype=torch.float64)
+    ptr = torch.tensor([0, 60])
+    q, events = Orthonormalizer.of(ptr, 6)(a.to(dtype))
+    assert dict(events) == {"cholesky": 1}
+    torch.testing.assert_close(q, qr(a, ptr)[0].to(dtype), atol=1e-6 if dtype == torch.float32 else 1e-13, rtol=0)

@@ -158,3 +158,19 @@ def test_l2_of_a_zero_column_has_a_finite_gradient() -> None:
         normalization.l2(x, torch.tensor(ptr))[0].sum().backward()
         assert x.grad is not None
         assert x.grad.isfinite().all()
+
+
+def test_a_gradient_longer_than_the_bound_is_shortened_to_it_and_keeps_its_direction() -> None:
+    """Pivots at twice the floor are left as they are; only the length of what they make of it is limited."""
+    generator = torch.Generator().manual_seed(6)
+    low = 2 * GRADIENT_FLOOR
+    factor = torch.tensor([[1.0, 0.5, 0.5], [0.0, low, 0.5], [0.0, 0.0, low]], dtype=torch.float64)
+    basis = torch.linalg.qr(torch.randn(20, 3, generator=generator, dtype=torch.float64))[0]
+    weight = torch.randn(20, 3, generator=generator, dtype=torch.float64)
+    ptr, largest = torch.tensor([0, 20]), 1.0
+    a = (basis @ factor)[None].requires_grad_()
+    guarded = torch.autograd.grad((orthonormalize(Orthonormalizer.of(ptr, 3), a)[0] * weight).sum(), a)[0]
+    free = torch.autograd.grad((normalization.qr(a, ptr)[0] * weight).sum(), a)[0]
+    longest = float(weight.norm()) / (GRADIENT_FLOOR * largest)
+    assert float(free.norm()) > 1.2 * longest
+    torch.testing.assert_close(guarded, free * (longest / free.norm()), rtol=1e-5, atol=1e-5 * longest)

@@ -255,7 +255,7 @@ def small_graphs_kernel(
     kept = tl.zeros([32], tl.int32)
     WIDTH: tl.constexpr = 16 if PANELS == 1 else 32 if PANELS == 2 else 64
     zeros, ones = (), ()
-    for c in tl.static_range(PANELS):
+    for _panel in tl.static_range(PANELS):
         zeros = zeros + (tl.zeros([16], tl.float64),)
         ones = ones + (tl.full([16], 1.0, tl.float64),)
     # Of all columns together where they are of length 1 before a product, else of each: rounding and squared lengths.
@@ -314,7 +314,7 @@ def small_graphs_kernel(
                 tl.store(target + p * k, again[0], mask=mask)
                 tl.debug_barrier()
                 first_z = tl.zeros([WIDTH], tl.float64)
-                again_kept, _ = gram_schmidt(base + p * k, real, 0, k, scale, noise_squared, first_z, WIDTH)
+                again_kept, first_z = gram_schmidt(base + p * k, real, 0, k, scale, noise_squared, first_z, WIDTH)
                 kept += again_kept - columns
                 # Moves nothing, but keeps the layout of memory out of the fast path.
                 straight = tl.broadcast_to(local[None, :], [16, N])

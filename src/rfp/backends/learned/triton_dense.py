@@ -19,6 +19,7 @@ from rfp.normalization import dependence_tolerance
 _TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
 _FLOOR = tl.constexpr(GRADIENT_FLOOR)
 _TINY = tl.constexpr(torch.finfo(torch.float64).tiny)
+_NONE = tl.constexpr(0)
 _L2 = tl.constexpr(1)
 _QR = tl.constexpr(2)
 # Numbers of the normalisations.
@@ -171,7 +172,7 @@ def dense_forward_kernel(
     product_unit = tl.full([], 0.0, tl.float64) + unit
     for p in range(1, num_steps + 1):
         y = tl.dot(_load_matrix(matrix, real, width, 1, N), a.to(tl.float64), out_dtype=tl.float64)
-        if NORMALIZATION == _L2 or NORMALIZATION == _QR:
+        if NORMALIZATION != _NONE:
             squares = tl.sum(y * y, axis=0)
             there = before > 0
             length = tl.sqrt(tl.where(there, before, 1.0))
@@ -191,7 +192,7 @@ def dense_forward_kernel(
                 noise = tl.zeros([K], tl.float64)
         a = y.to(tl.float32)
         tl.store(target + p * k, a, mask=mask)
-    if NORMALIZATION == _L2 or NORMALIZATION == _QR:
+    if NORMALIZATION != _NONE:
         tl.atomic_add(dropped, missing.to(tl.int64), mask=missing > 0, sem="relaxed")
 
 

@@ -111,11 +111,9 @@ def _dropping_by_panels(g: Tensor, threshold: Tensor, noise: Tensor) -> tuple[Te
         before = weight[..., :first, :first]  # the columns so far have coefficients in their own rows alone
         v = torch.zeros(*g.shape[:-2], last, last - first, dtype=g.dtype, device=g.device)
         v.diagonal(-first, dim1=-2, dim2=-1).fill_(1.0)
-        r = torch.zeros(*g.shape[:-2], first, last - first, dtype=g.dtype, device=g.device)
-        for _ in range(2):  # twice is enough
-            against = before.mT @ (g[..., :first, :last] @ v)
-            v[..., :first, :] -= before @ against
-            r += against
+        # Once: a second time would start from the same G, whose rounding is what is left after the first.
+        r = before.mT @ g[..., :first, first:last]
+        v[..., :first, :] = -(before @ r)
         amplified = 1 + (r.square() * z_squared[..., :first, None]).sum(-2)
         small, own, z_own = cholesky_dropping(v.mT @ (g[..., :last, :last] @ v), threshold, noise, amplified)
         weight[..., :last, first:last] = v @ small
