@@ -44,7 +44,8 @@ def check(kernel: Any, types: dict[str, str], constants: dict[str, Any]) -> str:
 
 SMALL = {
     "out": "*fp32", "features": "*fp32", "crow": "*i32", "col": "*i32", "value": "*fp32", "ptr": "*i64", "keys": "*i64",
-    "root": "i64", "units": "*fp64", "dropped": "*i64", "num_trajectories": "i32", "num_operators": "i32", "row_operators": "i32",
+    "root": "i64", "units": "*fp64",
+    "dropped": "*i64", "num_trajectories": "i32", "num_operators": "i32", "row_operators": "i32",
     "nnz": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32", "above": "i32",
 }  # fmt: skip
 
@@ -69,7 +70,8 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
 
 LARGE = {
     "source": "*fp32", "target": "*fp32", "states": "*fp32", "pieces": "*fp32", "grams": "*fp64", "gram": "*fp64",
-    "weight": "*fp64", "status": "*i32", "rounding": "*fp64", "unit": "*fp64", "col": "*i32", "value": "*fp32", "num_sums": "i32", "num_pieces": "i32",
+    "weight": "*fp64", "status": "*i32", "rounding": "*fp64", "unit": "*fp64",
+    "col": "*i32", "value": "*fp32", "num_sums": "i32", "num_pieces": "i32",
     "num_parts": "i32", "num_rows": "i32", "num_blocks": "i32", "num_trajectories": "i32", "k": "i32",
     "trajectory": "i32", "grams_trajectory": "i32", "source_row": "i32", "source_trajectory": "i32",
     "target_row": "i32", "target_trajectory": "i32",
@@ -101,7 +103,8 @@ def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
 
 DENSE = {
     "grad_matrix": "*fp32", "grad_out": "*fp32", "out": "*fp32", "features": "*fp32", "matrix": "*fp32", "rows": "*i64",
-    "dropped": "*i64", "unit": "fp32", "unknown_norm": "fp32", "n": "i32", "width": "i32", "num_trajectories": "i32", "node_stride": "i32",
+    "dropped": "*i64", "unit": "fp32", "unknown_norm": "fp32",
+    "n": "i32", "width": "i32", "num_trajectories": "i32", "node_stride": "i32",
     "trajectory_stride": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32",
 }  # fmt: skip
 
