@@ -1,5 +1,7 @@
 """The cache returns what was computed, only for the same content, and survives damage."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx as nx
@@ -52,6 +54,15 @@ def test_another_version_is_another_entry(tmp_path: Path, monkeypatch: pytest.Mo
     rfp.encode(KARATE, cache=tmp_path)
     monkeypatch.setattr("rfp.cache.__version__", "999")
     assert "cached" not in rfp.encode(KARATE, cache=tmp_path).report.reason
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = tmp_path / f".entry.pt.{ended.pid}.part"
+    left.write_bytes(b"half")
+    rfp.encode(KARATE, cache=tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".pt"]
 
 
 def test_a_damaged_entry_is_computed_again(tmp_path: Path) -> None:

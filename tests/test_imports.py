@@ -11,7 +11,7 @@ ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
     ["_version", "available", "errors", "environment", "hashing", "memo", "precision", "ragged", "rounding"],
-    ["csr"],
+    ["atomic", "csr"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],
     ["conversion", "settings"],

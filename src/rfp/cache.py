@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from rfp._version import __version__
+from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.settings import Settings
@@ -60,11 +60,7 @@ class EncodingCache:
 
     def save(self, key: str, trajectory: Trajectory) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f"{key}.{os.getpid()}.part"
         report = trajectory.report
         content = {"storage": trajectory.storage, "backend": report.backend, "events": json.dumps(report.events)}
-        try:
-            torch.save(content, part)
-            os.replace(part, self.folder / f"{key}.pt")
-        finally:
-            part.unlink(missing_ok=True)
+        with atomic_files([self.folder / f"{key}.pt"]) as (file,):
+            torch.save(content, file)

@@ -12,12 +12,12 @@ from typing import IO, Any, NamedTuple
 
 import torch
 
+from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate
 from rfp.graph import Graph
 from rfp.io import Encoding, LoadedGraph, ReadOptions, read_files
-from rfp.io.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import find_writer, write_node_ids, write_npy
 from rfp.settings import Settings

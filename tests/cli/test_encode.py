@@ -263,7 +263,7 @@ def test_a_disk_that_fills_up_keeps_the_old_file(monkeypatch: pytest.MonkeyPatch
 
 
 def test_too_little_space_is_said_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rfp.io.atomic.shutil.disk_usage", lambda folder: type("usage", (), {"free": 10}))
+    monkeypatch.setattr("rfp.atomic.shutil.disk_usage", lambda folder: type("usage", (), {"free": 10}))
     result = run("g.csv", *SMALL, "-o", "a.npy")
     assert "a.npy needs" in str(result.exception)
 

@@ -178,6 +178,7 @@ def test_no_table_is_lost_to_a_part_or_a_mistyped_folder(fake: FakeRun, tmp_path
     whole = (tables / "table-2.md").read_text()
     rfp_table("2", "--render-only", "--only", "texas", folder=tmp_path)
     rfp_table("2", "--render-only", "--rows", "mlp", folder=tmp_path)
+    assert rfp_table("2", "--render-only", "--seeds", "1", folder=tmp_path)
     assert (tables / "table-2.md").read_text() == whole
     assert "Cornell" not in rfp_table("2", "--render-only", "--only", "texas", folder=tmp_path)
     with pytest.raises(FileError, match="resuls: no such folder of results; correct --results"):

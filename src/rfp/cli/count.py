@@ -14,11 +14,11 @@ import torch
 import typer
 from torch import Tensor
 
+from rfp.atomic import atomic_files, refuse_to_replace_inputs
 from rfp.cli.options import output, reading
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.graph import Graph
 from rfp.io import LoadedGraph, ReadOptions, read_files
-from rfp.io.atomic import atomic_files, refuse_to_replace_inputs
 from rfp.theory import PATTERNS, SampleEstimate, count_cycles4, count_triangles, count_walks, exact_trace, simplify
 from rfp.theory.sampling import DEFAULT_LIMIT, Sampling
 from rfp.theory.simple import require_simple

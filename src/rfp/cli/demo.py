@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 import rfp
+from rfp.atomic import atomic_files
 from rfp.errors import MissingExtraError
-from rfp.io.atomic import atomic_files
 from rfp.operators import from_name
 from rfp.theory.angles import principal_angles
 from rfp.viz.demo_plot import Convergence, draw

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from rfp.atomic import atomic_files
 from rfp.cli.options import encoding, reading
 from rfp.cli.options.output import Quiet
 from rfp.cli.progress import progress_bar
 from rfp.encode import encode
 from rfp.errors import FileError
 from rfp.io import ReadOptions, read_files
-from rfp.io.atomic import atomic_files
 from rfp.settings import Settings
 from rfp.viz.layout import positions as lay_out
 from rfp.viz.notebook import SUFFIXES, Picture

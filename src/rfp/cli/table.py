@@ -24,7 +24,10 @@ def table(
         str, typer.Option(metavar="NAME,NAME", help="These data sets alone; files are then named table-N-part.")
     ] = "",
     rows: Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")] = "",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of every cell. Default: what the table says.")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Seeds of every cell, not what the table says; with fewer, files are table-N-part."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")] = 1,
     budget: Annotated[
         float | None,
@@ -71,7 +74,7 @@ def table(
         raise typer.Exit(_check(results))
     if number is None:
         raise typer.BadParameter("give the number of a table, 1 to 7, or --check")
-    spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only))
+    spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only), num_seeds=seeds)
     folder = output or results / "tables"
     job = table_run.Job(spec, results, folder, num_seeds=seeds, others=others)
     if dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError, RFPError
-from rfp.io.atomic import atomic_files
 from rfp.reproduce import TABLES, Comparison, TableSpec, compare
 from rfp.reproduce.cost import QUICK_SIZE, CostSize, measure_cost
 from rfp.reproduce.cost_report import (
@@ -85,15 +85,19 @@ class Rendered:
         }
 
 
-def chosen(number: int, *, quick: bool, rows: Sequence[str], columns: Sequence[str]) -> TableSpec:
-    """The table, or the part of it, that the command line names."""
+def chosen(
+    number: int, *, quick: bool, rows: Sequence[str], columns: Sequence[str], num_seeds: int | None = None
+) -> TableSpec:
+    """The table, or the part of it, that the command line names; with fewer seeds than it has, it is a part too."""
     if number not in TABLES:
         raise typer.BadParameter(f"the paper's tables are 1 to {max(TABLES)}, got {number}")
     try:
         spec = TABLES[number].as_quick() if quick else TABLES[number]
-        return spec.only(rows, columns)
+        spec = spec.only(rows, columns)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
+    fewer = num_seeds is not None and any(len(cell.seeds) > num_seeds for cell in spec.cells())
+    return replace(spec, is_part=spec.is_part or fewer)
 
 
 def plan_lines(job: Job) -> list[str]:

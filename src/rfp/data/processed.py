@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from rfp._version import __version__
+from rfp.atomic import atomic_files
 from rfp.data.collection import GraphCollection
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import PARTS, Task
 from rfp.errors import FileError
-from rfp.io.atomic import atomic_files
 
 
 def content_key(name: str, digests: Mapping[str, str]) -> str:

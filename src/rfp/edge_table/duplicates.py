@@ -12,6 +12,8 @@ from rfp.errors import GraphError
 Edges = NDArray[np.int64]  # [2, m]
 Weight = NDArray[np.float64] | None  # [m]
 
+_MOST_NODES = 2**31  # whose pairs have numbers of 64 bits
+
 
 def merge_duplicates(
     edges: Edges, weight: Weight, num_nodes: int, *, directed: bool, duplicates: str | None, where: Where
@@ -44,6 +46,12 @@ def merge_duplicates(
     key = _keys(edges, num_nodes)
     if len(key) < 2 or bool((key[1:] > key[:-1]).all()):
         return edges, weight, 0
+    if weight is None and duplicates in (None, "first", "max") and num_nodes < _MOST_NODES:
+        # Which line an edge came from plays no part: the numbers are sorted, in a fraction of the time of their places.
+        key.sort()
+        distinct = key[np.concatenate([[True], key[1:] != key[:-1]])]
+        merged = len(key) - len(distinct)
+        return (np.stack(np.divmod(distinct, num_nodes)) if merged else edges), None, merged
     order = np.argsort(key, kind="stable")  # lines of one edge stay in their order
     key = key[order]
     start = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
@@ -70,7 +78,7 @@ def merge_duplicates(
 
 def _keys(edges: Edges, num_nodes: int) -> Edges:
     """One number for each pair of ends, ascending as the pairs do."""
-    if num_nodes >= 2**31:  # products of such numbers leave 64 bits: count the ends that there are
+    if num_nodes >= _MOST_NODES:  # products of such numbers leave 64 bits: count the ends that there are
         ids, flat = np.unique(edges, return_inverse=True)
         edges, num_nodes = flat.reshape(edges.shape), len(ids)
     return np.asarray(edges[0] * num_nodes + edges[1])

@@ -120,7 +120,7 @@ class RandomFeaturePropagation(nn.Module):
         """
         if x is None and not isinstance(graph, Tensor):
             x = getattr(graph, "x", None)
-        read = read_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
+        read = unchecked_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
         with torch.autocast(read.device.type, enabled=False):
             return self._encode(read, x)
 
@@ -139,7 +139,7 @@ class RandomFeaturePropagation(nn.Module):
             ``[B, n, drawn_channels]``. With learned operators: step 0, and steps 1 to P of every predefined operator;
             in evaluation for ``eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
         """
-        read = read_graph(graph)
+        read = unchecked_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             settings = self._next_settings()
             if not self.learned:
@@ -158,7 +158,7 @@ class RandomFeaturePropagation(nn.Module):
         """
         if self.learned:
             raise ArgumentError("draws of a learned operator change with its parameters; use draw() and complete()")
-        read = read_graph(graph)
+        read = unchecked_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
             flat = encode(read, self.settings, features=features).flat()
@@ -176,7 +176,7 @@ class RandomFeaturePropagation(nn.Module):
         """
         if not self.learned:
             return drawn
-        read = read_graph(graph)
+        read = unchecked_graph(graph)
         if drawn.dim() != 3 or drawn.shape[1:] != (read.num_nodes, self.drawn_channels):
             raise ArgumentError(
                 "drawn must be what draw() returned, of shape [B, n, drawn_channels] = "
@@ -279,7 +279,7 @@ def training_seed(seed: int, draw: int) -> int:
     return mix(signed(mix(signed(seed + _TRAINING_STREAM)) + (draw + 1) * GOLDEN))
 
 
-def read_graph(
+def unchecked_graph(
     graph: Any,
     *,
     edge_weight: Tensor | None = None,

@@ -17,7 +17,7 @@ from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, side_by_side
-from rfp.nn.encoder import RandomFeaturePropagation, read_graph, training_seed
+from rfp.nn.encoder import RandomFeaturePropagation, training_seed, unchecked_graph
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator
@@ -191,7 +191,7 @@ class RFPModel(nn.Module):
         matrix = None
         if graph is not None and graph.ptr is None and self.config.backbone == "gcn":
             matrix = gcn_matrix(graph)
-        graph = read_graph(data) if graph is None else graph
+        graph = unchecked_graph(data) if graph is None else graph
         x = self._node_features(data)
         encodings = self._encodings(graph, x, drawn)
         edge_attr = self._edge_features(data, graph, encodings)
@@ -208,7 +208,7 @@ class RFPModel(nn.Module):
             What no parameter changes, without gradients (:meth:`RandomFeaturePropagation.draw`): ``[B, n, C]`` for each
             encoding, and of those with a learned operator ``[B, n, drawn_channels]``, which :meth:`forward` completes.
         """
-        graph = read_graph(data) if graph is None else graph
+        graph = unchecked_graph(data) if graph is None else graph
         return [encoder.draw(graph) for encoder in self.encoders]
 
     def _encodings(self, graph: Graph, x: Tensor | None, given: Sequence[Tensor | None] | None) -> list[Tensor]:

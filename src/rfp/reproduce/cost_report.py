@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
+from rfp.atomic import atomic_files
 from rfp.environment import environment, slug
 from rfp.errors import FileError
-from rfp.io.atomic import atomic_files
 from rfp.reproduce.cost import CostRow, CostSize
 from rfp.reproduce.paper import find
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rfp.io.atomic import atomic_files
+from rfp.atomic import atomic_files
 from rfp.reproduce.compare import Comparison
 from rfp.reproduce.render import as_csv, as_markdown
 

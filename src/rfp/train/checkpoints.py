@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError
-from rfp.io.atomic import atomic_files
 from rfp.train.config import RunConfig
 
 LAST, BEST = "last.ckpt", "best.ckpt"

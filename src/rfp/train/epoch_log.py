@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rfp.io.atomic import atomic_files
+from rfp.atomic import atomic_files
 from rfp.train.run_history import RunHistory
 
 METRICS_FILE = "metrics.csv"

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError
-from rfp.io.atomic import atomic_files
 from rfp.train.config import RunConfig
 
 FORMAT = "rfp-result-1"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rfp.atomic import atomic_files
 from rfp.encode import encode
-from rfp.io.atomic import atomic_files
 from rfp.settings import Settings
 from rfp.viz.overview import overview
 

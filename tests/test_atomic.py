@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.errors import FileError, GraphError
-from rfp.io.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 
 
 def test_files_appear_together(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_file_that_is_being_written_stays_whatever_its_number(tmp_path: Path) 
 
 def test_two_writers_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from rfp.io.atomic import atomic_files\n"
+        "import sys; from pathlib import Path; from rfp.atomic import atomic_files\n"
         f"with atomic_files([Path({str(tmp_path)!r}) / 'a']) as files:\n"
         "    files[0].write(b'theirs'); print(flush=True); sys.stdin.readline()\n"
     )
