@@ -26,8 +26,7 @@ def graph_of(names: list[str], edges: list[Edge], *, directed: bool, weighted: b
         pair = (called[u], called[v])
         if not directed:
             pair = min(pair, pair[::-1], key=lambda each: nodes.index(each[0]))
-        weight = 1.0 if value is None else float(value)
-        summed[pair] = summed.get(pair, 0.0) + weight if weighted else 1.0
+        summed[pair] = summed.get(pair, 0.0) + (1.0 if value is None else float(value)) if weighted else 1.0
     return nodes, summed if directed else summed | {(v, u): weight for (u, v), weight in summed.items()}
 
 
