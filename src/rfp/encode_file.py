@@ -154,14 +154,17 @@ def _refuse_endless(job: FileJob, cost: Estimate) -> None:
     available = available_memory(job.device)
     if available is not None and cost.working_bytes > available:
         raise ArgumentError(
-            f"{', '.join(job.files)} needs {_gigabytes(cost.working_bytes)} of memory beside the result and "
-            f"{_gigabytes(available)} is free (a state has {_gigabytes(cost.trajectory_bytes / (steps + 1))}, a "
-            f"k x k matrix {_gigabytes(8 * k * k)}); use fewer channels or trajectories, or go on with --force"
+            f"{', '.join(job.files)} needs {_size(cost.working_bytes)} of memory beside the result and "
+            f"{_size(available)} is free (a state has {_size(cost.trajectory_bytes / (steps + 1))}, a "
+            f"k x k matrix {_size(8 * k * k)}); use fewer channels or trajectories, or go on with --force"
         )
 
 
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:.2f} GB"
+def _size(count: float) -> str:
+    """Bytes for people, 8e12 as ``8.0 TB``."""
+    from rich.filesize import decimal  # of the extra that reads files
+
+    return decimal(int(count))
 
 
 def _streams(job: FileJob, cost: Estimate) -> bool:
@@ -173,7 +176,7 @@ def _streams(job: FileJob, cost: Estimate) -> bool:
         return False
     if not job.can_stream:
         raise ArgumentError(
-            f"the encoding needs {_gigabytes(cost.total_bytes)} of memory and {_gigabytes(available)} is free; "
+            f"the encoding needs {_size(cost.total_bytes)} of memory and {_size(available)} is free; "
             f"write it step by step with -o {job.path.with_suffix('.npy')}, or store less (--storage-dtype float16)"
         )
     return True

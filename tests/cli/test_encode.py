@@ -150,7 +150,8 @@ def test_streamed_equals_memory() -> None:
 
 
 def test_streams_by_itself_when_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rfp.encode_file.available_memory", lambda device: 500)
+    cost = rfp.estimate(rfp.read_graph("g.csv").graph, num_channels=3, num_steps=2)
+    monkeypatch.setattr("rfp.encode_file.available_memory", lambda device: cost.working_bytes)
     done("g.csv", *SMALL, "-o", "a.npy")
     assert json.loads(Path("a.npy.json").read_text())["output"]["streamed"] is True
     assert np.array_equal(np.load("a.npy"), library())
