@@ -169,7 +169,7 @@ def test_batch_is_counted_as_one() -> None:
 
 
 def test_overflow_is_refused() -> None:
-    with pytest.raises(NumericalError, match="S\\^400 has entries beyond 1e308.*an operator of norm at most 1"):
+    with pytest.raises(NumericalError, match=r"S\^400 has entries beyond 1e308.*an operator of norm at most 1"):
         trace(nx.complete_graph(40), power=400, num_samples=8)
 
 

@@ -15,7 +15,7 @@ Weight = NDArray[np.float64] | None  # [m]
 _MOST_NODES = 2**31  # whose pairs have numbers of 64 bits
 
 
-# With more nodes than this for each edge the rows of a matrix would be most of the work, and of the memory: sort instead.
+# With more nodes than this for each edge the rows of a matrix would be most of the work and memory: sort instead.
 _MOSTLY_ISOLATED = 64
 
 
@@ -121,7 +121,7 @@ def both_ways(edges: Edges, weight: Weight, num_nodes: int) -> tuple[Edges, Weig
     values = np.ones(len(row), np.int8) if weight is None else np.concatenate([weight, weight[other]])
     if num_nodes > _MOSTLY_ISOLATED * (len(row) + 1):
         order = np.lexsort((col, row))
-        return np.stack([row[order], col[order]]), None if weight is None else values[order]
+        return np.stack([row[order], col[order]]), None if weight is None else np.asarray(values[order], np.float64)
     matrix = sp.coo_array((values, (row, col)), shape=(num_nodes, num_nodes)).tocsr()
     matrix.sort_indices()
     row = np.repeat(np.arange(num_nodes), np.diff(matrix.indptr))
