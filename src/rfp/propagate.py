@@ -59,6 +59,7 @@ def states(
     Costs O(m k B + n k² B) a step.
 
     Example:
+        >>> import torch
         >>> from rfp.operators import from_matrix
         >>> swap = from_matrix(torch.tensor([[0.0, 2.0], [2.0, 0.0]]))
         >>> [a.flatten().tolist() for a in states(swap, torch.tensor([[1.0], [0.0]]), num_steps=2, normalization="l2")]
