@@ -21,7 +21,7 @@ ORDER = [
     ["estimate", "cache"],
     ["encode"],
     ["io", "products", "theory", "streaming"],
-    ["baselines", "encode_file"],
+    ["baselines", "encode_file", "partitioned"],
     ["transforms"],
     ["nn"],
     ["data"],
@@ -45,6 +45,7 @@ HEAVY = (
     "rich",
     "ogb",
     "dask",
+    "duckdb",
     "starlette",
     "narwhals",
 )

@@ -58,7 +58,7 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
     except OSError as error:
         if isinstance(error, FileError):
             raise
-        raise _explained(error, paths[-1]) from error
+        raise explained(error, paths[-1]) from error
     finally:
         for part in parts:
             with suppress(OSError):  # renamed by now, or never opened
@@ -137,7 +137,7 @@ def _sync_folder(folder: Path) -> None:
     os.close(handle)
 
 
-def _explained(error: OSError, path: Path) -> WriteError:
+def explained(error: OSError, path: Path) -> WriteError:
     if error.errno in _NO_SPACE:
         return WriteError(
             f"{path}: no space left while writing ({error.strerror}); free some or choose another folder. "

@@ -35,6 +35,16 @@ _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
 _MOSTLY_ISOLATED = 64
 
 
+def _edge_words(source: Tensor, target: Tensor) -> Tensor:
+    return mix(source * signed(0xD1342543DE82EF95) + target * GOLDEN)
+
+
+def hash_of_edges(source: Tensor, target: Tensor) -> Tensor:
+    """The sum of a 64-bit word for each edge, modulo 2^64: what the key of one graph adds up, in any order."""
+    words = _edge_words(source, target)
+    return words.sum() + (words == 0).sum() * _LOOP_AT_ZERO
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A disjoint union of graphs; ``ptr[g]`` is the first node of graph ``g`` as in a PyG ``Batch``.
@@ -177,12 +187,11 @@ class Graph:
         for start in range(0, self.num_edges, chunk):
             source, target = self.edge_index[:, start : start + chunk].long()
             if single:
-                words = mix(source * signed(0xD1342543DE82EF95) + target * GOLDEN)
-                keys += words.sum() + (words == 0).sum() * _LOOP_AT_ZERO
+                keys += hash_of_edges(source, target)
                 continue
             graph = self.batch[source]
             first = self.offsets[graph]
-            words = mix((source - first) * signed(0xD1342543DE82EF95) + (target - first) * GOLDEN)
+            words = _edge_words(source - first, target - first)
             keys.index_add_(0, graph, torch.where(words == 0, _LOOP_AT_ZERO, words))
         return mix(keys)
 

@@ -105,15 +105,19 @@ def l2(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor
         tensor([[[0.6000, 0.0000],
                  [0.8000, 0.0000]]])
     """
-    norm = column_lengths(a, ptr)
-    zero = norm == 0
-    if rounding is not None:
-        zero = zero | (norm <= rounding.after(norm.detach()).noise)
-    inverse = torch.where(zero, 0.0, 1 / torch.where(zero, 1.0, norm))
+    inverse, events = inverse_lengths(column_lengths(a, ptr), rounding)
     if len(ptr) != 2:
         inverse = torch.repeat_interleave(inverse, ptr.diff(), dim=0, output_size=a.size(1))
     node_first = a.transpose(0, 1)
-    return (node_first * inverse).to(a.dtype).transpose(0, 1), {"zero_columns": zero.sum()}
+    return (node_first * inverse).to(a.dtype).transpose(0, 1), events
+
+
+def inverse_lengths(length: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
+    """What :func:`l2` multiplies columns of these lengths ``[G, B, k]`` with, zero for those that count as zero."""
+    zero = length == 0
+    if rounding is not None:
+        zero = zero | (length <= rounding.after(length.detach()).noise)
+    return torch.where(zero, 0.0, 1 / torch.where(zero, 1.0, length)), {"zero_columns": zero.sum()}
 
 
 def qr(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:

@@ -228,38 +228,66 @@ class PowerOperator:
         return a
 
 
-def _sums(index: Tensor, value: Tensor, n: int) -> Tensor:
-    return torch.zeros(n, dtype=value.dtype, device=value.device).index_add_(0, index.long(), value.abs())
+@dataclass(frozen=True)
+class EntryTable:
+    r"""Entries of :math:`A`, all or those of some rows, every diagonal one among them (zero without a self-loop).
+
+    Args:
+        row: ``[m]``.
+        col: ``[m]``.
+        value: ``[m]`` float64.
+        degree: ``(axis, looped) -> [n]``: sums of absolute weights over each ``"row"`` or ``"col"`` of :math:`A`, or of
+            :math:`\tilde A` if looped.
+    """
+
+    row: Tensor
+    col: Tensor
+    value: Tensor
+    degree: Callable[[str, bool], Tensor]
+
+    @classmethod
+    def of(cls, pattern: CSR) -> EntryTable:
+        """All entries of a graph (:attr:`rfp.Graph.pattern`)."""
+
+        def degree(axis: str, looped: bool) -> Tensor:
+            index = pattern.row if axis == "row" else pattern.col.long()
+            value = _looped(pattern.row, pattern.col, pattern.value) if looped else pattern.value
+            return torch.zeros(pattern.num_rows, dtype=value.dtype, device=value.device).index_add_(
+                0, index, value.abs()
+            )
+
+        return cls(pattern.row, pattern.col, pattern.value, degree)
+
+
+def _looped(row: Tensor, col: Tensor, value: Tensor) -> Tensor:
+    r"""The entries of :math:`\tilde A`: a self-loop of weight 1 on every node that has none."""
+    return torch.where((row == col) & (value == 0), 1.0, value)
 
 
 def _inverse_power(degree: Tensor, exponent: float) -> Tensor:
     return torch.where(degree > 0, degree.clamp_min(torch.finfo(degree.dtype).tiny).pow(-exponent), 0.0)
 
 
-def _adjacency(pattern: CSR) -> Tensor:
-    return pattern.value
+def _adjacency(entries: EntryTable) -> Tensor:
+    return entries.value
 
 
-def _normalized_adjacency(pattern: CSR) -> Tensor:
-    n = pattern.num_rows
-    on_diagonal = pattern.row == pattern.col
-    value = torch.where(on_diagonal & (pattern.value == 0), 1.0, pattern.value)
-    left = _inverse_power(_sums(pattern.row, value, n), 0.5)
-    right = _inverse_power(_sums(pattern.col, value, n), 0.5)
-    return left[pattern.row] * value * right[pattern.col.long()]
+def _normalized_adjacency(entries: EntryTable) -> Tensor:
+    left = _inverse_power(entries.degree("row", True), 0.5)
+    right = _inverse_power(entries.degree("col", True), 0.5)
+    return left[entries.row] * _looped(entries.row, entries.col, entries.value) * right[entries.col.long()]
 
 
-def _normalized_laplacian(pattern: CSR) -> Tensor:
-    return (pattern.row == pattern.col).to(torch.float64) - _normalized_adjacency(pattern)
+def _normalized_laplacian(entries: EntryTable) -> Tensor:
+    return (entries.row == entries.col).to(torch.float64) - _normalized_adjacency(entries)
 
 
-def _random_walk(pattern: CSR) -> Tensor:
-    degree = _sums(pattern.row, pattern.value, pattern.num_rows)
-    return _inverse_power(degree, 1.0)[pattern.row] * pattern.value
+def _random_walk(entries: EntryTable) -> Tensor:
+    return _inverse_power(entries.degree("row", False), 1.0)[entries.row] * entries.value
 
 
-# Name -> values on the shared pattern. A new predefined operator is one function and one line here.
-OPERATORS: dict[str, Callable[[CSR], Tensor]] = {
+# Name -> its values on the entries of A. A new predefined operator is one function and one line here.
+OPERATORS: dict[str, Callable[[EntryTable], Tensor]] = {
     "adjacency": _adjacency,
     "normalized_adjacency": _normalized_adjacency,
     "normalized_laplacian": _normalized_laplacian,
@@ -267,7 +295,7 @@ OPERATORS: dict[str, Callable[[CSR], Tensor]] = {
 }
 
 # What is known of |S|: Schur's test with the roots of the degrees gives 1 for any weights and directions.
-_NORMS = {"normalized_adjacency": 1.0, "normalized_laplacian": 2.0}
+NORMS = {"normalized_adjacency": 1.0, "normalized_laplacian": 2.0}
 
 _NAME = re.compile(r"(?P<base>[a-z_]+)(?P<sym>\.sym)?(?P<transposed>\.T)?(\^(?P<power>\d+))?")
 
@@ -301,8 +329,8 @@ def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Op
     parts = parse_name(name)
     source = graph.to_undirected() if parts["sym"] else graph
     pattern = source.pattern
-    csr = pattern.with_value(OPERATORS[parts["base"]](pattern).to(dtype))
-    base = MatrixOperator(csr.transpose() if parts["transposed"] else csr, norm=_NORMS.get(parts["base"]))
+    csr = pattern.with_value(OPERATORS[parts["base"]](EntryTable.of(pattern)).to(dtype))
+    base = MatrixOperator(csr.transpose() if parts["transposed"] else csr, norm=NORMS.get(parts["base"]))
     if parts["power"] is None:
         return base
     return PowerOperator(base, int(parts["power"]))

@@ -249,19 +249,23 @@ def _spmm_kernel(crow, col, value, a, out, piece, first, last):
             c += 1
 
 
-def spmm(crow: Tensor, col: Tensor, value: Tensor, a: Tensor, out: Tensor | None = None) -> Tensor:
+def spmm(
+    crow: Tensor, col: Tensor, value: Tensor, a: Tensor, out: Tensor | None = None, *, some_rows: bool = False
+) -> Tensor:
     r"""The sparse product :math:`S a`, O(nnz c).
 
     Args:
-        crow: ``[n + 1]`` int32 or int64.
+        crow: ``[rows + 1]`` int32 or int64: all rows of S, or a block of them.
         col: ``[nnz]``.
         value: ``[nnz]``.
         a: ``[n, c]`` float32 or float64. Rows may be apart (one step of a trajectory), at 1.5 times the time.
-        out: ``[n, c]``, not ``a`` itself.
+        out: ``[rows, c]``, not ``a`` itself.
+        some_rows: Whether these are some rows of S, not all n of them.
     """
-    out = torch.empty_like(a, memory_format=torch.contiguous_format) if out is None else out
-    shape = (len(crow) - 1, a.size(1))
-    arrays = (crow.numpy(), col.numpy(), value.numpy(), _check("a", a, *shape), _check("out", out, *shape))
+    num_rows, width = len(crow) - 1, a.size(1)
+    shape = (len(a) if some_rows else num_rows, width)
+    out = torch.empty(num_rows, width, dtype=a.dtype) if out is None else out
+    arrays = (crow.numpy(), col.numpy(), value.numpy(), _check("a", a, *shape), _check("out", out, num_rows, width))
     _run(_spmm_kernel, _cuts(arrays[0] + np.arange(len(crow)), 1 << 14), *arrays)  # an empty row costs something too
     return out
 

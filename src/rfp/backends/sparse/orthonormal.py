@@ -223,7 +223,7 @@ class Orthonormalizer:
             ``[B, n, k]``, the factor of both passes, and where it could not be done, ``[G, B]``.
         """
         g = self.products.gram(q)
-        identity = torch.eye(q.size(-1), dtype=g.dtype, device=g.device)
+        identity = torch.eye(g.size(-1), dtype=g.dtype, device=g.device)
         g = g + torch.diag_embed((g.diagonal(dim1=-2, dim2=-1) == 0).to(g.dtype))
         lower, info = torch.linalg.cholesky_ex(torch.where(which[..., None, None], g, identity))
         near = (g - identity).square().sum((-2, -1)) <= SECOND_PASS_REACH**2

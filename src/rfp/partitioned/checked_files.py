@@ -1,0 +1,153 @@
+"""Arrays in files that are whole or not there: written aside, synced, renamed, and read against a checksum.
+
+A file is a plain ``.npy``, readable with NumPy alone. Beside it stands ``NAME.crc`` with the CRC-32 and the length of
+its bytes. The checksum gets its name first, so a file that has its name has its checksum.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rfp.atomic import explained
+from rfp.errors import FileError
+
+Array = NDArray[Any]
+
+# No header of ours is longer.
+_HEADER_BYTES = 1024
+# What was found whole, by name: (length, time of the last change, inode). A file that changes is checked again.
+_known: dict[Path, tuple[int, int, int]] = {}
+_guard = Lock()
+
+
+class DamagedFileError(FileError):
+    """A file of a store is not what was written: it was cut, or a bit of it has changed."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path} is damaged: {what}")
+        self.path = path
+        self.what = what
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it travels from a worker to the driver
+        return DamagedFileError, (self.path, self.what)
+
+
+def _sum_file(path: Path) -> Path:
+    return path.with_name(path.name + ".crc")
+
+
+@contextmanager
+def _aside(path: Path) -> Iterator[Path]:
+    """A name in the same folder to write to. It becomes ``path`` when the block ends well, and vanishes if not."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.{uuid4().hex[:8]}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        raise error if isinstance(error, FileError) else explained(error, path) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _write_synced(path: Path, pieces: Iterator[bytes] | list[Any]) -> int:
+    """Write the pieces and wait for the disk; returns their CRC-32."""
+    crc = 0
+    with open(path, "wb") as file:
+        for piece in pieces:
+            crc = zlib.crc32(piece, crc)
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return crc
+
+
+def save(path: Path, array: Array) -> None:
+    """Write an array; whatever stops this, ``path`` afterwards is a whole file or what it was before.
+
+    Raises:
+        FileError: The disk is full or the folder is closed to us.
+    """
+    array = np.ascontiguousarray(array)
+    header = _header(array)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = array.reshape(-1).view(np.uint8).data if array.size else b""
+    with _aside(path) as part:
+        crc = _write_synced(part, [header, body])
+        with _aside(_sum_file(path)) as sums:
+            _write_synced(sums, [f"{crc:08x} {len(header) + array.nbytes}\n".encode()])
+
+
+def _header(array: Array) -> bytes:
+    buffer = BytesIO()
+    described: Any = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file is there and is what was written."""
+    try:
+        load(path)
+    except DamagedFileError:
+        return False
+    return True
+
+
+def load(path: Path) -> Array:
+    """The array of a file that is whole. Its bytes are summed the first time a process reads it, or when it changed.
+
+    It is read, not mapped: a map of a file that somebody cuts kills the process.
+
+    Raises:
+        DamagedFileError: The file is missing, or is not what was written.
+    """
+    try:
+        stat = path.stat()
+        expected, length = _sum_file(path).read_text().split()
+        data = np.fromfile(path, dtype=np.uint8)
+    except FileNotFoundError as error:
+        raise DamagedFileError(path, f"{Path(error.filename).name} is missing") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise DamagedFileError(path, "its checksum cannot be read") from error
+    if str(len(data)) != length:
+        raise DamagedFileError(path, f"it has {len(data)} bytes, written were {length}")
+    seen = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    if _known.get(path) != seen:
+        crc = zlib.crc32(data.data)
+        if f"{crc:08x}" != expected:
+            raise DamagedFileError(path, f"its checksum is {crc:08x}, that of what was written {expected}")
+        with _guard:
+            _known[path] = seen
+    return _parsed(data)
+
+
+def _parsed(data: NDArray[np.uint8]) -> Array:
+    start = BytesIO(data[:_HEADER_BYTES].tobytes())
+    np.lib.format.read_magic(start)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(start)
+    return data[start.tell() :].view(dtype).reshape(shape)
+
+
+def discard(path: Path) -> None:
+    """Remove a file with its checksum, the file first: a checksum alone says nothing."""
+    path.unlink(missing_ok=True)
+    _sum_file(path).unlink(missing_ok=True)
+
+
+def move(old: Path, new: Path) -> None:
+    """Give a file another name, its checksum first; where it has the name already nothing happens."""
+    if old.exists():
+        os.replace(_sum_file(old), _sum_file(new))
+        os.replace(old, new)

@@ -1,0 +1,302 @@
+r"""The loop of the encoding over a partitioned graph: the same Eq. 1-3, each step a few rounds of tasks on files.
+
+A step is :math:`\hat a = S a` (tasks over panels and blocks), its Gram matrix (one k x k matrix a block, added up in
+the order of the blocks, in float64), the factor W of the normalisation, and :math:`a = \hat a W` (tasks over blocks).
+The ladder of :mod:`rfp.backends.sparse.orthonormal` finds W; it is handed what computes Gram matrices and applies
+factors.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rfp.backends.finite import NotFiniteError
+from rfp.backends.sparse.orthonormal import Orthonormalizer
+from rfp.errors import FileError, NumericalError
+from rfp.normalization import count_events, inverse_lengths
+from rfp.partitioned import tasks
+from rfp.partitioned.checked_files import DamagedFileError, discard, load, move, save
+from rfp.partitioned.executors import Executor
+from rfp.partitioned.layout import Layout, Manifest, chunks, step_name
+from rfp.rounding import Rounding
+
+Array = NDArray[Any]
+
+# A file that turns out damaged again and again is a disk to be replaced, not a block to be computed again.
+_MAX_REPAIRS = 100
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What one round of the loop makes of which state.
+
+    Args:
+        target: The state to make.
+        source: The state before, or ``None`` for the features.
+        operator: Number of the operator that is applied.
+        step: Its number.
+        power: How often the operator is applied.
+        normalization: Of the result; ``"none"`` where none is due.
+    """
+
+    target: str
+    source: str | None
+    operator: int
+    step: int
+    power: int
+    normalization: str
+
+
+def plan_steps(
+    num_steps: int, normalization: str, normalize_every: int, start: str, powers: Sequence[int]
+) -> list[StepPlan]:
+    """The steps of all operators in the order in which they are made; ``start`` is the normalisation of step 0.
+
+    >>> [(s.target, s.source, s.normalization) for s in plan_steps(2, "qr", 2, "none", [1])]
+    [('start', None, 'none'), ('0/1', 'start', 'none'), ('0/2', '0/1', 'qr')]
+    """
+    steps = [StepPlan("start", None, 0, 0, 0, start)]
+    for operator, power in enumerate(powers):
+        for p in range(1, num_steps + 1):
+            due = normalization if p % normalize_every == 0 else "none"
+            source, target = step_name(operator, p - 1), step_name(operator, p)
+            steps.append(StepPlan(target, source, operator, p, power, due))
+    return steps
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """A state in files, as the ladder sees it: it asks for Gram matrices and products, never for numbers."""
+
+    name: str
+    dtype: torch.dtype
+
+
+class StoredProducts:
+    """What computes Gram matrices of a stored state and applies factors to it, for the ladder; keeps the factors."""
+
+    def __init__(self, driver: Driver, step: StepPlan) -> None:
+        self.driver, self.step = driver, step
+        self.factors: list[Array] = []
+
+    def gram(self, a: StoredState) -> Tensor:
+        return torch.from_numpy(self.driver.gram(self.step, a.name))[None]
+
+    def apply(self, a: StoredState, weight: Tensor) -> StoredState:
+        target = f"{self.step.target}/pass-{len(self.factors)}"
+        self.factors.append(weight[0].numpy())
+        self.driver.apply(self.step, a.name, target, self.factors[-1], self.driver.blocks)
+        return StoredState(target, a.dtype)
+
+    def rows(self, graph: int) -> slice:
+        raise NumericalError(
+            f"the columns of {self.step.target} are too close to dependent for Gram matrices, and a partitioned graph "
+            "has no other way; normalise more often (a smaller normalize_every), or compute in float32"
+        )
+
+
+@dataclass
+class Driver:
+    """Runs the steps that a folder lacks.
+
+    Args:
+        plan: Of the encoding.
+        manifest: As it is in the folder.
+        executor: Runs the tasks.
+        steps: In order; each depends on the ones before.
+        norms: The norm of each operator, or ``None`` where it is not known.
+        tick: Told ``(step, what, tasks done, tasks in all)``.
+        say: Gets a line for what is out of the ordinary: a damaged file that is computed again.
+    """
+
+    plan: tasks.Plan
+    manifest: Manifest
+    executor: Executor
+    steps: Sequence[StepPlan]
+    norms: Sequence[float | None]
+    tick: Callable[[str, str, int, int], None] = lambda step, what, done, total: None
+    say: Callable[[str], None] = lambda line: None
+    repairs: int = field(default=0, init=False)
+
+    @property
+    def layout(self) -> Layout:
+        return self.plan.layout
+
+    @property
+    def blocks(self) -> Sequence[int]:
+        return range(self.plan.graph.num_blocks)
+
+    def run(self) -> None:
+        """Make every step that is not there; each is in the manifest as soon as its files are."""
+        tasks.forget_panel()
+        for step in self.steps:
+            if step.target not in self.manifest.finished:
+                events = self._mended(step, self.blocks)
+                self.manifest = self.manifest.with_step(step.target, dict(events))
+                self.layout.write_manifest(self.manifest)
+
+    def _make(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:
+        """Compute blocks of a step, with the factors that are stored for it or, the first time, with new ones."""
+        again = step.target in self.manifest.finished
+        raw = step.target if step.normalization == "none" else f"{step.target}/product"
+        if step.source is None:
+            squares = self._round(step, "drawing", tasks.draw, [(self.plan, raw, block) for block in blocks])
+            lengths = np.sqrt(sum(squares))[None]
+        else:
+            lengths = self._multiply(step, raw, blocks)
+        if not again and not np.isfinite(lengths).all():
+            raise NotFiniteError(self.plan.torch_dtype, step.step, step.operator)
+        events: Counter[str] = Counter()
+        if step.normalization != "none":
+            if again:
+                last = self._replay(step, raw, blocks)
+            else:
+                last, events = self._normalize(step, raw, lengths)
+            self._move(last, step.target, blocks)
+        if not again:
+            save(self.layout.lengths_file(step.target), lengths)
+        self._clear(step.target)
+        return events
+
+    def _multiply(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> Array:
+        """The product with S, p times for a power; returns the lengths of the columns of each, ``[p, B, k]``."""
+        values = [(self.plan, step.operator, block) for block in blocks]
+        self._round(step, "values", tasks.write_values, values)
+        source, lengths = cast(str, step.source), []
+        for power in range(1, step.power + 1):
+            target = raw if power == step.power else f"{step.target}/power-{power}"
+            # A repair needs all of what is multiplied again, but only its own blocks of the last product.
+            needed = blocks if power == step.power else self.blocks
+            # One run of blocks for each worker: the panel that they share is read once by each.
+            runs = [list(run) for run in chunks(needed, self.executor.num_workers)]
+            arguments = [
+                (self.plan, step.operator, source, target, panel, run)
+                for panel in range(len(self.plan.panels))
+                for run in runs
+            ]
+            squares = self._round(step, "multiplying", tasks.multiply, arguments)
+            by_panel = [
+                np.concatenate(squares[p * len(runs) : (p + 1) * len(runs)]).sum(0)
+                for p in range(len(self.plan.panels))
+            ]
+            lengths.append(np.sqrt(np.concatenate(by_panel, axis=-1)))
+            source = target
+        tasks.forget_panel()
+        return np.stack(lengths)
+
+    def _normalize(self, step: StepPlan, raw: str, lengths: Array) -> tuple[str, Counter[str]]:
+        """Find the factors, store them and apply them: returns the state that came out, and the events."""
+        products = StoredProducts(self, step)
+        rounding = self._rounding(step, lengths)
+        if step.normalization == "l2":
+            inverse, events = inverse_lengths(torch.from_numpy(lengths[-1])[None], rounding)
+            last = f"{step.target}/pass-0"
+            products.factors.append(inverse[0].numpy())
+            self.apply(step, raw, last, products.factors[0], self.blocks)
+        else:
+            state: Any = StoredState(raw, self.plan.torch_dtype)
+            found = Orthonormalizer(cast(Any, products)).step(state, rounding)
+            last, events = cast(StoredState, found.state).name, found.events
+        for number, factor in enumerate(products.factors):
+            save(self.layout.factor_file(step.target, number), factor)
+        return last, count_events([events])
+
+    def _rounding(self, step: StepPlan, lengths: Array) -> Rounding | None:
+        """What the factor of the last product owes to rounding, from the lengths that earlier steps left."""
+        if step.source is None:
+            return None
+        norm = self.norms[step.operator]
+        known = None if norm is None else torch.tensor([norm], dtype=torch.float64)
+        start = torch.from_numpy(load(self.layout.lengths_file("start"))[-1])[None]
+        begun = next(s for s in self.steps if s.source is None)
+        rounding = Rounding.start(known, start, self.plan.torch_dtype)
+        if begun.normalization != "none":
+            rounding = rounding.renewed()
+        for before in self.steps:
+            if before.source is None or before.operator != step.operator or before.step >= step.step:
+                continue
+            if before.normalization == "none":
+                for one in load(self.layout.lengths_file(before.target)):
+                    rounding = rounding.after(torch.from_numpy(one)[None])
+            else:
+                rounding = rounding.renewed()
+        for one in lengths[:-1]:
+            rounding = rounding.after(torch.from_numpy(one)[None])
+        return rounding
+
+    def gram(self, step: StepPlan, name: str) -> Array:
+        """The Gram matrix of a state, ``[B, k, k]``: the blocks' added up in their order."""
+        parts = self._round(step, "Gram matrices", tasks.gram, [(self.plan, name, block) for block in self.blocks])
+        total: Array = np.zeros_like(parts[0])
+        for part in parts:
+            total += part
+        return total
+
+    def apply(self, step: StepPlan, source: str, target: str, factor: Array, blocks: Sequence[int]) -> None:
+        """A state times a factor, as another state."""
+        self._round(step, "applying", tasks.apply, [(self.plan, source, target, factor, block) for block in blocks])
+
+    def _replay(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> str:
+        """Blocks of a finished step again, by its stored factors."""
+        name, number = raw, 0
+        while self.layout.factor_file(step.target, number).exists():
+            after = f"{step.target}/pass-{number}"
+            self.apply(step, name, after, load(self.layout.factor_file(step.target, number)), blocks)
+            name, number = after, number + 1
+        return name
+
+    def _move(self, source: str, target: str, blocks: Sequence[int]) -> None:
+        for block in blocks:
+            for old, new in zip(self.plan.files(source, block), self.plan.files(target, block), strict=True):
+                move(old, new)
+
+    def _clear(self, name: str) -> None:
+        """Remove the states on the way to a finished one."""
+        for folder in self.layout.state(name).iterdir():
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _round(self, step: StepPlan, what: str, task: tasks.Task, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        done = 0
+
+        def one_more() -> None:
+            nonlocal done
+            done += 1
+            self.tick(step.target, what, done, len(arguments))
+
+        return self.executor.map(task, arguments, one_more)
+
+    def _mended(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:
+        """Make blocks of a step; where a file that it reads is damaged, compute that again and go on."""
+        while True:
+            try:
+                return self._make(step, blocks)
+            except DamagedFileError as damage:
+                self.repairs += 1
+                if self.repairs > _MAX_REPAIRS:
+                    raise
+                self._repair(damage)
+
+    def _repair(self, damage: DamagedFileError) -> None:
+        """Remove a damaged file; a block of a finished step is computed from the step before, by the stored factors."""
+        place = self.layout.locate(damage.path)
+        if place is None:
+            raise FileError(
+                f"{damage}; nothing here can make it again: remove {self.layout.folder} and run the command once more"
+            ) from damage
+        self.say(f"{damage}; it is computed again")
+        discard(damage.path)
+        tasks.forget_panel()
+        name, block = place
+        for step in self.steps:
+            if step.target == name and name in self.manifest.finished:
+                self._mended(step, [block])

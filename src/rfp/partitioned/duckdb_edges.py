@@ -1,0 +1,222 @@
+"""Edges in files, numbered, doubled and sorted by DuckDB within a limit on memory (extra ``large``)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rfp.errors import FileError, GraphError, MissingExtraError
+from rfp.partitioned.layout import Layout, StoredGraph
+from rfp.partitioned.prepare import write_sorted
+from rfp.partitioned.row_blocks import BlockLimit, BlockWriter
+
+# Rows of a batch that DuckDB hands over.
+_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """A table of edges that DuckDB can scan.
+
+    Args:
+        scan: An SQL relation with the columns below, e.g. ``read_parquet('edges.parquet')``.
+        source: SQL expression of the source id.
+        target: Of the target id.
+        weight: Of the weight, or ``None``.
+        files: What is scanned.
+    """
+
+    scan: str
+    source: str
+    target: str
+    weight: str | None
+    files: tuple[Path, ...]
+
+
+@contextmanager
+def connected(folder: Path, memory: int, threads: int | None = None) -> Iterator[Any]:
+    """A DuckDB session that spills to ``folder`` beyond ``memory`` bytes; what it spilled is gone afterwards."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("duckdb", "large", "preparing files larger than memory") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    database = duckdb.connect(str(folder / "prepare.duckdb"))
+    try:
+        database.execute(f"SET memory_limit = '{memory // 1_000_000}MB'")
+        database.execute(f"SET temp_directory = '{_quoted(folder / 'spill')}'")
+        if threads:
+            database.execute(f"SET threads = {threads}")
+        yield database
+    except duckdb.OutOfMemoryException as error:
+        raise FileError(
+            f"sorting the edges needs more than {memory / 1e6:.0f} MB of memory; allow more with --memory"
+        ) from error
+    except duckdb.IOException as error:
+        raise FileError(f"{_first_line(error)}; the folder for what does not fit in memory is {folder}") from error
+    except duckdb.Error as error:
+        raise FileError(_first_line(error)) from error
+    finally:
+        database.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def prepare_table(
+    table: EdgeTable,
+    layout: Layout,
+    *,
+    directed: bool,
+    duplicates: str | None,
+    memory: int,
+    limit: BlockLimit,
+    num_nodes: int | None = None,
+    source: dict[str, Any] | None = None,
+    say: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> StoredGraph:
+    """Number, double, sort and merge the edges of a table into row blocks.
+
+    The nodes are numbered as :func:`rfp.read_graph` does it: integer ids in ascending order (or as they are, with
+    ``num_nodes``), text ids in order of first appearance, source before target. So the encoding is that of memory.
+
+    Args:
+        table: What to read.
+        layout: The folder to write to.
+        directed: Keep the direction of the edges.
+        duplicates: How edges with the same ends become one; see :func:`~rfp.partitioned.row_blocks.merge`.
+        memory: Bytes that may be used, about.
+        limit: How large a block may become.
+        num_nodes: The ids are 0 to ``num_nodes - 1``.
+        source: For the manifest.
+        say: Told ``(what, done, total)``.
+    """
+    with connected(layout.folder / "preparing", max(memory * 6 // 10, 64_000_000)) as database:
+        say("numbering nodes", 0, 1)
+        ids = _number(database, table, num_nodes, layout)
+        arcs = _arcs(ids, directed=directed, in_order=duplicates == "first")
+        total = int(database.execute(f"SELECT count(*) FROM ({arcs})").fetchall()[0][0])
+        if not ids.num_nodes:
+            raise GraphError("the graph has no nodes, so there is nothing to encode")
+        writer = BlockWriter(layout, ids.num_nodes, limit, symmetric=not directed)
+        done = 0
+
+        def count(entries: int) -> None:
+            nonlocal done
+            done += entries
+            say("sorting edges", done, total)
+
+        say("sorting edges", 0, total)
+        write_sorted(_sorted(database, arcs), writer, duplicates=duplicates, say=count)
+        return writer.finish(source or {})
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A relation with integer columns s, t and w."""
+
+    relation: str
+    num_nodes: int
+
+
+def _number(database: Any, table: EdgeTable, num_nodes: int | None, layout: Layout) -> _Numbered:
+    weight = f"CAST({table.weight} AS DOUBLE)" if table.weight else "CAST(1 AS DOUBLE)"
+    base = f"SELECT {table.source} AS s, {table.target} AS t, {weight} AS w FROM {table.scan}"
+    kinds = [str(row[1]) for row in database.execute(f"DESCRIBE {base}").fetchall()]
+    _check(database, base, table)
+    if all(_is_integer(kind) for kind in kinds[:2]):
+        return _number_integers(database, base, num_nodes, layout)
+    if num_nodes is not None:
+        raise GraphError("--num-nodes is for integer ids, and these are text")
+    return _number_texts(database, base, layout)
+
+
+def _is_integer(kind: str) -> bool:
+    return kind.upper() in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+
+
+def _check(database: Any, base: str, table: EdgeTable) -> None:
+    """Raise for missing ids and weights that are no numbers."""
+    missing, wrong = database.execute(
+        f"SELECT count(*) FILTER (s IS NULL OR t IS NULL), count(*) FILTER (w IS NULL OR NOT isfinite(w)) FROM ({base})"
+    ).fetchall()[0]
+    names = ", ".join(path.name for path in table.files[:2]) + (", ..." if len(table.files) > 2 else "")
+    if missing:
+        raise GraphError(f"{names}: {missing} edges have no source or no target; remove them")
+    if wrong:
+        raise GraphError(f"{names}: {wrong} weights are missing or not finite; correct them, or use --unweighted")
+
+
+def _number_integers(database: Any, base: str, num_nodes: int | None, layout: Layout) -> _Numbered:
+    low, high = database.execute(f"SELECT min(least(s, t)), max(greatest(s, t)) FROM ({base})").fetchall()[0]
+    if low is None:
+        return _Numbered(base, num_nodes or 0)
+    if low < 0:
+        raise GraphError(f"node id {low} is negative; expected integers from 0 on (or text ids such as n1)")
+    if num_nodes is not None:
+        if high >= num_nodes:
+            raise GraphError(
+                f"node id {high} is out of range for --num-nodes {num_nodes}, expected 0 to {num_nodes - 1}"
+            )
+        return _Numbered(base, num_nodes)
+    database.execute(
+        f"CREATE TABLE ids AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS number "
+        f"FROM (SELECT s AS id FROM ({base}) UNION SELECT t FROM ({base}))"
+    )
+    count = int(database.execute("SELECT count(*) FROM ids").fetchall()[0][0])
+    if high == count - 1:
+        return _Numbered(base, count)  # 0 to n - 1 already
+    _save_ids(database, layout)
+    return _joined(base, count)
+
+
+def _number_texts(database: Any, base: str, layout: Layout) -> _Numbered:
+    database.execute(
+        f"CREATE TABLE ids AS SELECT id, row_number() OVER (ORDER BY first) - 1 AS number FROM ("
+        f"  SELECT id, min(place) AS first FROM ("
+        f"    WITH edges AS (SELECT *, row_number() OVER () AS r FROM ({base}))"
+        f"    SELECT CAST(s AS VARCHAR) AS id, 2 * r AS place FROM edges"
+        f"    UNION ALL SELECT CAST(t AS VARCHAR), 2 * r + 1 FROM edges"
+        f"  ) GROUP BY id)"
+    )
+    _save_ids(database, layout)
+    return _joined(base, int(database.execute("SELECT count(*) FROM ids").fetchall()[0][0]))
+
+
+def _joined(base: str, count: int) -> _Numbered:
+    relation = (
+        f"SELECT a.number AS s, b.number AS t, w FROM ({base}) e JOIN ids a ON a.id = e.s JOIN ids b ON b.id = e.t"
+    )
+    return _Numbered(relation, count)
+
+
+def _save_ids(database: Any, layout: Layout) -> None:
+    layout.node_ids_file.parent.mkdir(parents=True, exist_ok=True)
+    database.execute(f"COPY (SELECT id FROM ids ORDER BY number) TO '{_quoted(layout.node_ids_file)}' (FORMAT parquet)")
+
+
+def _arcs(ids: _Numbered, *, directed: bool, in_order: bool) -> str:
+    """Every edge, and in an undirected graph every edge the other way round too, but for self-loops."""
+    edges = f"SELECT s, t, w, {'row_number() OVER ()' if in_order else '0'} AS r FROM ({ids.relation})"
+    if directed:
+        return edges
+    return f"{edges} UNION ALL SELECT t, s, w, r FROM ({edges}) WHERE s <> t"
+
+
+def _sorted(database: Any, arcs: str) -> Iterator[dict[str, Any]]:
+    reader = database.sql(f"SELECT s, t, w FROM ({arcs}) ORDER BY s, t, r").to_arrow_reader(_BATCH)
+    for batch in reader:
+        row, col, value = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        yield {"row": row.astype(np.int64, copy=False), "col": col.astype(np.int64, copy=False), "value": value}

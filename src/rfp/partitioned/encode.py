@@ -1,0 +1,180 @@
+"""Encode a graph into a folder: prepared once, made step by step, taken up again after any interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Unpack
+
+from rfp.conversion import as_graph
+from rfp.errors import ArgumentError, FileError
+from rfp.io.metadata import versions
+from rfp.operators import NORMS, parse_name
+from rfp.partitioned.driver import Driver, plan_steps
+from rfp.partitioned.executors import Executor, Serial
+from rfp.partitioned.layout import Layout, Manifest, StoredGraph
+from rfp.partitioned.lock import locked
+from rfp.partitioned.prepare import prepare_graph
+from rfp.partitioned.reader import PartitionedEncoding, open_encoding
+from rfp.partitioned.row_blocks import BlockLimit
+from rfp.partitioned.tasks import Plan
+from rfp.settings import STARTS, Arguments, Settings
+
+NORMALIZATIONS = ("qr", "l2", "none")
+# The parts of the memory allowed: one panel of all nodes, and one block of rows.
+_PANEL_PART, _BLOCK_PART = 0.45, 0.15
+# Copies of a block's states that are there at a time: panels read, joined, multiplied.
+_STATE_COPIES = 4
+
+
+def encode(
+    graph: Any,
+    folder: str | Path,
+    settings: Settings | None = None,
+    *,
+    memory: int = 2_000_000_000,
+    executor: Executor | None = None,
+    tick: Callable[[str, str, int, int], None] = lambda step, what, done, total: None,
+    say: Callable[[str], None] = lambda line: None,
+    **arguments: Unpack[Arguments],
+) -> PartitionedEncoding:
+    """:func:`rfp.encode` by row blocks and panels of channels in files: memory for a part of the states at a time.
+
+    The result equals that of memory up to rounding, whatever the blocks, and is the same bit for bit with every
+    executor. The folder is result and checkpoint: the same call goes on where one was cut; other arguments or another
+    graph are refused.
+
+    Args:
+        graph: Anything :func:`rfp.as_graph` reads, one graph.
+        folder: Made if it is not there. Its format: :mod:`rfp.partitioned.layout`.
+        settings: The arguments; operators by name, distributions by name.
+        memory: Bytes that each worker may use, about. It decides the blocks and panels, when the folder is new.
+        executor: Runs the tasks: :class:`~rfp.partitioned.executors.Serial` by default.
+        tick: Told ``(step, what, tasks done, tasks in all)``.
+        say: Gets a line for what is out of the ordinary.
+
+    Example:
+        >>> import networkx, tempfile, rfp
+        >>> club = networkx.karate_club_graph()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     states = encode(club, folder, num_channels=4, num_steps=8).trajectory().states
+        >>> bool((states - rfp.encode(club, num_channels=4, num_steps=8).states).abs().max() < 1e-5)
+        True
+    """
+    settings = Settings.of(settings, arguments)
+    layout = Layout(Path(folder))
+    layout.folder.mkdir(parents=True, exist_ok=True)
+    with locked(layout.folder):
+        manifest = _manifest(graph, layout, settings, memory)
+        powers = [int(parse_name(name)["power"] or 1) for name in settings.operators]
+        names = tuple(str(parse_name(name)["base"]) for name in settings.operators)
+        plan = Plan(
+            str(layout.folder.absolute()),
+            manifest.graph,
+            settings.num_channels,
+            settings.num_trajectories,
+            manifest.panel,
+            str(settings.distribution),
+            settings.seed,
+            str(settings.dtype).removeprefix("torch."),
+            names,
+        )
+        steps = plan_steps(
+            settings.num_steps,
+            str(settings.normalization),
+            settings.normalize_every,
+            STARTS[settings.start],
+            powers,
+        )
+        norms = [NORMS.get(name) for name in names]
+        Driver(plan, manifest, executor or Serial(), steps, norms, tick, say).run()
+    encoding = open_encoding(layout.folder)
+    if settings.strict:
+        encoding.report.check_strict()
+    return encoding
+
+
+def _manifest(graph: Any, layout: Layout, settings: Settings, memory: int) -> Manifest:
+    """The manifest of the folder, made if there is none; refuses another encoding."""
+    arguments = plain_arguments(settings)
+    if layout.manifest_file.exists():
+        manifest = layout.read_manifest()
+        _refuse_others(layout, manifest, arguments, as_graph(graph))
+        return manifest
+    read = as_graph(graph)
+    if read.num_graphs != 1:
+        raise ArgumentError(f"a partitioned encoding is of one graph, got {read.num_graphs}; rfp.encode takes batches")
+    _check_operators(settings, read.is_undirected())
+    item = settings.dtype.itemsize * settings.num_trajectories
+    limit = BlockLimit(int(memory * _BLOCK_PART), _STATE_COPIES * item * settings.num_channels)
+    stored = prepare_graph(read.to("cpu"), layout, limit=limit)
+    panel = panel_width(stored, item, settings.num_channels, int(memory * _PANEL_PART))
+    manifest = Manifest(stored, arguments, panel, versions=dict(versions()))
+    layout.write_manifest(manifest)
+    return manifest
+
+
+def panel_width(graph: StoredGraph, item: int, num_channels: int, memory: int) -> int:
+    """Channels whose states of all nodes fit in the memory: all of them, or a power of two.
+
+    >>> panel_width(StoredGraph(1000, 0, 0, 0, False, True, (0, 1000)), 4, 64, 100_000)
+    16
+    """
+    if graph.num_nodes * item * num_channels <= memory:
+        return num_channels
+    width = 1
+    while 2 * width * item * graph.num_nodes <= memory:
+        width *= 2
+    return min(width, num_channels)
+
+
+def plain_arguments(settings: Settings) -> dict[str, Any]:
+    """The arguments that define the result, as plain values; those that cannot be stored are refused."""
+    if not all(isinstance(name, str) for name in settings.operators):
+        raise ArgumentError("operators of a partitioned encoding are given by name: workers build their own blocks")
+    if not isinstance(settings.distribution, str) or settings.normalization not in NORMALIZATIONS:
+        raise ArgumentError(
+            f"a partitioned encoding has the normalizations {', '.join(NORMALIZATIONS)} and distributions by name, "
+            f"got {settings.normalization!r} and {settings.distribution!r}"
+        )
+    if settings.storage_dtype not in (None, settings.dtype):
+        raise ArgumentError(
+            f"a partitioned encoding is stored as it is computed, got storage_dtype={settings.storage_dtype}; "
+            "export it in another type"
+        )
+    return {
+        "num_channels": settings.num_channels,
+        "num_steps": settings.num_steps,
+        "operators": list(settings.operators),
+        "normalization": settings.normalization,
+        "normalize_every": settings.normalize_every,
+        "num_trajectories": settings.num_trajectories,
+        "distribution": settings.distribution,
+        "start": settings.start,
+        "seed": settings.seed,
+        "dtype": str(settings.dtype).removeprefix("torch."),
+    }
+
+
+def _check_operators(settings: Settings, symmetric: bool) -> None:
+    for name in settings.operators:
+        parts = parse_name(name)
+        if (parts["sym"] or parts["transposed"]) and not symmetric:
+            raise ArgumentError(
+                f"operator {name!r}: a partitioned graph is stored by rows; .sym and .T need an undirected graph"
+            )
+
+
+def _refuse_others(layout: Layout, manifest: Manifest, arguments: dict[str, Any], graph: Any) -> None:
+    there = manifest.arguments or {}
+    other = [
+        f"{name} is {there.get(name)!r} there and {value!r} here"
+        for name, value in arguments.items()
+        if there.get(name) != value
+    ]
+    if int(graph.keys[0]) != manifest.graph.key or graph.num_nodes != manifest.graph.num_nodes:
+        other.append(f"the graph there has {manifest.graph.num_nodes} nodes and other edges")
+    if other:
+        raise FileError(
+            f"{layout.folder} holds another encoding: {'; '.join(other)}. Choose another folder, or remove it"
+        )

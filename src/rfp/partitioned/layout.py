@@ -1,0 +1,204 @@
+r"""The folder of a partitioned encoding: what lies where, and the manifest that says what it is.
+
+::
+
+    FOLDER/
+      manifest.json                       arguments, graph, row cuts, panels, steps done, versions
+      graph/
+        block-00000.crow.npy              [rows + 1] int64: where the entries of each row of the block begin
+        block-00000.col.npy               [entries] int32 (int64 above 2^31 nodes), ascending in each row
+        block-00000.value.npy             [entries] uint8 where every weight is 1, else float64
+        row_sums.npy col_sums.npy         [n] float64: sums of |weights|; col_sums only if the matrix is not symmetric
+        loops.npy                         [n] bool: which nodes have a self-loop
+        node_ids.parquet                  the name of each node, unless they are 0 to n - 1
+      states/start/                       step 0, which all operators share
+      states/0/0001/                      step 1 of the first operator
+        panel-000.block-00000.npy         [rows, B, channels of the panel]
+        factor-0.npy                      [B, k, k] float64: the state is S a times these, in order
+
+Every ``.npy`` is plain; beside it stands its checksum (:mod:`rfp.partitioned.checked_files`). Each row of the graph
+holds its diagonal entry, zero where there is no self-loop. A step whose number is in the manifest is finished: it is
+result and checkpoint in one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rfp.errors import FileError
+
+FORMAT = "rfp-partitioned-1"
+
+
+@dataclass(frozen=True)
+class StoredGraph:
+    """What the manifest says of the graph.
+
+    Args:
+        num_nodes: n.
+        num_entries: Stored entries, those of the diagonal included.
+        num_edges: Entries that are edges.
+        key: :attr:`rfp.Graph.keys` of the same graph in memory; random features are drawn from it.
+        weighted: Whether entries carry a value; if not each edge counts 1.
+        symmetric: Whether the matrix equals its transpose.
+        cuts: First row of each block, and n.
+        source: What it was made from, by name, length and time of its last change.
+    """
+
+    num_nodes: int
+    num_entries: int
+    num_edges: int
+    key: int
+    weighted: bool
+    symmetric: bool
+    cuts: tuple[int, ...]
+    source: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.cuts) - 1
+
+    def rows(self, block: int) -> slice:
+        """The nodes of a block."""
+        return slice(self.cuts[block], self.cuts[block + 1])
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that a reader of the folder needs to know.
+
+    Args:
+        graph: The graph.
+        arguments: The fields of :class:`rfp.settings.Settings`, as plain values; ``None`` before an encoding begins.
+        panel: Channels of a panel; the last one may have fewer.
+        finished: Steps that are done, ``"start"`` or ``"operator/step"``, with the events of each.
+        versions: Of what wrote the folder.
+        format: Of the folder.
+    """
+
+    graph: StoredGraph
+    arguments: dict[str, Any] | None = None
+    panel: int = 0
+    finished: dict[str, dict[str, int]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    format: str = FORMAT
+
+    def with_step(self, name: str, events: dict[str, int]) -> Manifest:
+        """The manifest after one more step."""
+        return replace(self, finished={**self.finished, name: events})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things lie in a folder."""
+
+    folder: Path
+
+    @property
+    def manifest_file(self) -> Path:
+        return self.folder / "manifest.json"
+
+    @property
+    def node_ids_file(self) -> Path:
+        return self.folder / "graph" / "node_ids.parquet"
+
+    @property
+    def loops_file(self) -> Path:
+        return self.folder / "graph" / "loops.npy"
+
+    def sums_file(self, axis: str) -> Path:
+        """Sums of absolute weights over ``"row"`` or ``"col"``."""
+        return self.folder / "graph" / f"{axis}_sums.npy"
+
+    def operator_file(self, operator: int, block: int) -> Path:
+        """Values of an operator on the entries of a block."""
+        return self.folder / "graph" / f"operator-{operator}.block-{block:05d}.npy"
+
+    def graph_file(self, block: int, part: str) -> Path:
+        return self.folder / "graph" / f"block-{block:05d}.{part}.npy"
+
+    def state(self, name: str) -> Path:
+        """The folder of a state: ``"start"``, ``"0/3"`` (step 3 of the first operator), or one on the way to it."""
+        operator, *rest = name.split("/")
+        return self.folder / "states" / Path(operator, *(f"{int(p):04d}" if p.isdigit() else p for p in rest))
+
+    def block_file(self, name: str, panel: int, block: int) -> Path:
+        return self.state(name) / f"panel-{panel:03d}.block-{block:05d}.npy"
+
+    def factor_file(self, name: str, number: int) -> Path:
+        return self.state(name) / f"factor-{number}.npy"
+
+    def lengths_file(self, name: str) -> Path:
+        """Lengths of the columns of the product, ``[p, B, k]``, before it was normalised."""
+        return self.state(name) / "lengths.npy"
+
+    def locate(self, path: Path) -> tuple[str, int] | None:
+        """The state and the block of a file that can be computed again; ``""`` for the values of an operator."""
+        block = re.fullmatch(r"(panel-\d+|operator-\d+)\.block-(\d+)\.npy", path.name)
+        if block is None:
+            return None
+        if block[1].startswith("operator"):
+            return "", int(block[2])
+        name = path.parent.relative_to(self.folder / "states")
+        return "/".join(str(int(part)) if part.isdigit() else part for part in name.parts), int(block[2])
+
+    def read_manifest(self) -> Manifest:
+        """The manifest.
+
+        Raises:
+            FileError: There is none, or it is of another format.
+        """
+        try:
+            values = json.loads(self.manifest_file.read_text())
+        except FileNotFoundError as error:
+            raise FileError(f"{self.folder} is no partitioned encoding: it has no manifest.json") from error
+        except (OSError, ValueError) as error:
+            raise FileError(f"{self.manifest_file}: cannot be read ({error})") from error
+        try:
+            if values["format"] != FORMAT:
+                raise FileError(f"{self.manifest_file}: format {values['format']!r}, this version reads {FORMAT!r}")
+            graph = StoredGraph(**values.pop("graph"))
+            return Manifest(replace(graph, cuts=tuple(graph.cuts)), **values)
+        except (KeyError, TypeError) as error:
+            raise FileError(f"{self.manifest_file}: not a manifest of this format ({error})") from error
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Replace the manifest in one go."""
+        part = self.manifest_file.with_name(f".manifest.json.{os.getpid()}.part")
+        with open(part, "w") as file:
+            json.dump(asdict(manifest), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, self.manifest_file)
+
+
+def panels(num_channels: int, width: int) -> list[slice]:
+    """The channels of each panel.
+
+    >>> panels(20, 8)
+    [slice(0, 8, None), slice(8, 16, None), slice(16, 20, None)]
+    """
+    bounds = [*range(0, num_channels, width), num_channels]
+    return [slice(low, high) for low, high in pairwise(bounds)]
+
+
+def step_name(operator: int, step: int) -> str:
+    """``"start"`` for step 0, which is that of every operator."""
+    return "start" if step == 0 else f"{operator}/{step}"
+
+
+def chunks(blocks: Sequence[int], number: int) -> Iterator[Sequence[int]]:
+    """Runs of blocks, at most ``number`` of them, of about equal length.
+
+    >>> [list(run) for run in chunks(range(5), 2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    bounds = [len(blocks) * c // number for c in range(number + 1)]
+    return (blocks[low:high] for low, high in pairwise(bounds) if high > low)

@@ -1,0 +1,74 @@
+"""Arrays in files that are whole or not there."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rfp.errors import FileError
+from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, load, save
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 4), (0, 2, 4), (5,), ()])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.bool_, np.uint8])
+def test_what_is_written_is_read_by_us_and_by_numpy(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
+    array = (np.random.default_rng(0).random(shape) * 9).astype(dtype)
+    save(tmp_path / "deep" / "a.npy", array)
+    for read in (load(tmp_path / "deep" / "a.npy"), np.load(tmp_path / "deep" / "a.npy")):
+        assert read.dtype == array.dtype
+        np.testing.assert_array_equal(read, array)
+    assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["a.npy", "a.npy.crc"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("harm", ["bit", "cut", "grown", "gone", "no sum", "bad sum"])
+def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool) -> None:
+    path = tmp_path / "a.npy"
+    save(path, np.arange(1000.0))
+    if known:
+        load(path)  # a file that was whole once is checked again when it changes
+    data = bytearray(path.read_bytes())
+    if harm == "bit":
+        data[700] ^= 16
+        path.write_bytes(data)
+    elif harm == "cut":
+        path.write_bytes(data[:-8])
+    elif harm == "grown":
+        path.write_bytes(data + b"x")
+    elif harm == "gone":
+        path.unlink()
+    elif harm == "no sum":
+        path.with_name("a.npy.crc").unlink()
+    else:
+        path.with_name("a.npy.crc").write_text("what")
+    assert not is_whole(path)
+    with pytest.raises(DamagedFileError, match=r"a\.npy is damaged: ") as caught:
+        load(path)
+    assert caught.value.path == path
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.path, str(again)) == (path, str(caught.value))
+
+
+def test_a_new_version_replaces_the_old_one_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    save(path, np.zeros(3))
+    save(path, np.ones(5))
+    np.testing.assert_array_equal(load(path), np.ones(5))
+    discard(path)
+    discard(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.npy"
+    save(path, np.zeros(3))
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rfp.partitioned.checked_files.os.fsync", full)
+    with pytest.raises(FileError, match="no space left while writing"):
+        save(path, np.ones(5))
+    np.testing.assert_array_equal(load(path), np.zeros(3))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "a.npy.crc"]

@@ -1,0 +1,228 @@
+"""The partitioned encoding is that of memory, with any blocks, panels and executor, and after any damage."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import rfp
+from rfp.errors import ArgumentError, FileError, NumericalError
+from rfp.partitioned import Serial, Threads, encode, open
+from rfp.partitioned.checked_files import DamagedFileError
+
+# So little that every block holds a few rows and a panel a few channels.
+TINY = 1_200
+
+
+def graph_of(name: str) -> rfp.Graph:
+    made: dict[str, Callable[[], Any]] = {
+        "random": lambda: nx.gnp_random_graph(24, 0.2, seed=1),
+        "directed": lambda: nx.gnp_random_graph(22, 0.15, seed=2, directed=True),
+        "star": lambda: nx.star_graph(12),
+        "loops": lambda: nx.Graph([(i, i) for i in range(9)] + [(i, i + 1) for i in range(8)]),
+        "isolated": lambda: nx.disjoint_union(nx.empty_graph(8), nx.cycle_graph(5)),
+        "one": lambda: nx.empty_graph(1),
+    }
+    if name == "weighted":
+        graph = nx.gnp_random_graph(20, 0.2, seed=3)
+        for number, (u, v) in enumerate(graph.edges):
+            graph[u][v]["weight"] = 0.5 + number % 3
+        return rfp.as_graph(graph)
+    return rfp.as_graph(made[name]())
+
+
+CASES: list[dict[str, Any]] = [
+    {"num_channels": 6, "num_steps": 5},
+    {"num_channels": 5, "num_steps": 6, "normalization": "l2", "num_trajectories": 3, "distribution": "rademacher"},
+    {"num_channels": 4, "num_steps": 4, "normalization": "none", "operators": ["random_walk", "adjacency"]},
+    {"num_channels": 6, "num_steps": 6, "normalize_every": 3, "start": "orthonormal"},
+    {"num_channels": 6, "num_steps": 4, "operators": ["normalized_laplacian", "normalized_adjacency^2"]},
+    {"num_channels": 4, "num_steps": 3, "start": "unit", "dtype": "float64", "seed": 9},
+    {"num_channels": 3, "num_steps": 0},
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.parametrize("name", ["random", "directed", "star", "loops", "isolated", "one", "weighted"])
+def test_the_same_answer_as_in_memory(tmp_path: Path, name: str, case: int) -> None:
+    graph, arguments = graph_of(name), CASES[case]
+    if arguments.get("dtype") == "float64" and name in ("star", "isolated", "one", "loops"):
+        pytest.skip("dependent columns in float64 are refused, see below")
+    encoded = encode(graph, tmp_path, memory=TINY, **arguments)
+    expected = rfp.encode(graph, backend="sparse", **arguments)
+    assert encoded.complete
+    if graph.num_nodes > 20:
+        assert encoded.manifest.graph.num_blocks > 2
+        assert encoded.manifest.panel < arguments["num_channels"] or arguments["num_channels"] < 6 or name == "directed"
+    drawn = encoded.step(0) if arguments.get("start") is None else None
+    if drawn is not None:
+        assert torch.equal(drawn, expected.states[:, :, 0, : drawn.size(2)])  # the same numbers, not only alike
+    # Directions that a QR knows only to rounding differ by its amplification.
+    torch.testing.assert_close(encoded.trajectory().storage, expected.storage, rtol=1e-4, atol=2e-5)
+    assert encoded.report.dependent_columns == expected.report.dependent_columns
+
+
+def test_well_conditioned_states_agree_to_rounding(tmp_path: Path) -> None:
+    graph = rfp.as_graph(nx.random_regular_graph(6, 200, seed=0))
+    arguments: dict[str, Any] = {"num_channels": 8, "num_steps": 6, "num_trajectories": 2}
+    encoded = encode(graph, tmp_path, memory=20_000, **arguments)
+    expected = rfp.encode(graph, backend="reference", **arguments).storage
+    assert (encoded.trajectory().storage - expected).abs().max() <= 1e-6
+
+
+def test_executors_agree_bit_for_bit(tmp_path: Path) -> None:
+    graph = graph_of("random")
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 4, "num_trajectories": 2}
+    serial = encode(graph, tmp_path / "serial", memory=TINY, executor=Serial(), **arguments)
+    threads = encode(graph, tmp_path / "threads", memory=TINY, executor=Threads(3), **arguments)
+    assert torch.equal(serial.trajectory().storage, threads.trajectory().storage)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted((folder / "states").rglob("*.npy"))}
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", [1, 3, 8, 20, 47, 90, 131])
+def test_a_run_that_was_cut_goes_on_and_ends_the_same(tmp_path: Path, after: int) -> None:
+    graph = graph_of("random")
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3, "memory": TINY}
+    encode(graph, tmp_path / "whole", **arguments)
+    done = 0
+
+    def cut(step: str, what: str, number: int, total: int) -> None:
+        nonlocal done
+        done += 1
+        if done == after:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        encode(graph, tmp_path / "cut", tick=cut, **arguments)
+    encode(graph, tmp_path / "cut", **arguments)
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("harm", ["bit", "cut", "gone"])
+@pytest.mark.parametrize("step", ["start", "0/0001", "0/0002"])
+def test_damaged_blocks_are_computed_again_never_used(tmp_path: Path, step: str, harm: str) -> None:
+    graph = graph_of("random")
+    arguments: dict[str, Any] = {"num_channels": 6, "memory": TINY, "normalize_every": 2, "start": "orthonormal"}
+    encode(graph, tmp_path / "whole", num_steps=5, **arguments)
+
+    def until_third(name: str, what: str, number: int, total: int) -> None:
+        if name == "0/3" and what == "multiplying" and number == total:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        encode(graph, tmp_path / "hurt", num_steps=5, tick=until_third, **arguments)
+    for path in sorted((tmp_path / "hurt" / "states" / step).glob("panel-*.npy"))[1:3]:
+        data = bytearray(path.read_bytes())
+        data[-3] ^= 4
+        if harm == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(data if harm == "bit" else data[:-5])
+    # What was computed of the third step from whole files is still right; make it be computed anew.
+    for path in (tmp_path / "hurt" / "states" / "0" / "0003").rglob("*.npy"):
+        path.unlink()
+    said: list[str] = []
+    encode(graph, tmp_path / "hurt", num_steps=5, say=said.append, **arguments)
+    after = files(tmp_path / "hurt")
+    if step == "0/0002":  # what the third step reads
+        assert len(said) >= 2
+        assert "computed again" in said[0]
+        assert after == files(tmp_path / "whole")
+    else:  # read by nobody any more: found by who opens it
+        with pytest.raises(DamagedFileError):
+            open(tmp_path / "hurt").trajectory()
+
+
+def test_a_damaged_graph_is_refused(tmp_path: Path) -> None:
+    graph = graph_of("random")
+
+    def stop(name: str, what: str, number: int, total: int) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        encode(graph, tmp_path, memory=TINY, tick=stop)
+    path = next((tmp_path / "graph").glob("block-*.col.npy"))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FileError, match=r"remove .* and run the command once more"):
+        encode(graph, tmp_path, memory=TINY)
+
+
+def test_other_arguments_and_graphs_are_refused_with_the_difference(tmp_path: Path) -> None:
+    graph = graph_of("random")
+    encode(graph, tmp_path, num_channels=3, num_steps=2)
+    with pytest.raises(FileError, match="num_steps is 2 there and 4 here; seed is 0 there and 1 here"):
+        encode(graph, tmp_path, num_channels=3, num_steps=4, seed=1)
+    with pytest.raises(FileError, match="the graph there has 24 nodes and other edges"):
+        encode(graph_of("star"), tmp_path, num_channels=3, num_steps=2)
+
+
+def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
+    graph = graph_of("random")
+
+    def intrude(name: str, what: str, number: int, total: int) -> None:
+        with pytest.raises(FileError, match="being written by another process"):
+            encode(graph, tmp_path, num_channels=3, num_steps=1)
+
+    encode(graph, tmp_path, num_channels=3, num_steps=1, tick=intrude)
+
+
+def test_reading_rows_steps_and_exports(tmp_path: Path) -> None:
+    graph = graph_of("weighted")
+    arguments: dict[str, Any] = {"num_channels": 4, "num_steps": 3, "operators": ["adjacency", "random_walk"]}
+    encoded = encode(graph, tmp_path / "store", memory=TINY, normalization="l2", **arguments)
+    whole = encoded.trajectory().storage
+    nodes = [19, 0, 17, 17]
+    assert torch.equal(encoded.rows(nodes), whole[nodes])
+    assert torch.equal(encoded.step(-1, 1), whole[:, :, 1, -1].transpose(0, 1))
+    encoded.export(tmp_path / "all.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), whole.flatten(1).numpy())
+    encoded.export(tmp_path / "all.parquet")
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(tmp_path / "all.parquet")
+    assert table["node"].to_pylist() == list(range(20))
+    np.testing.assert_array_equal(np.stack([c.to_numpy() for c in table.columns[1:]], 1), whole.flatten(1).numpy())
+    with pytest.raises(ArgumentError, match="nodes must be 0 to 19"):
+        encoded.rows([20])
+    with pytest.raises(ArgumentError, match="there is no step 4 of operator 0"):
+        encoded.step(4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"operators": [torch.eye(24)]}, "given by name"),
+        ({"normalization": "inverse_gram"}, "normalizations qr, l2, none"),
+        ({"storage_dtype": torch.float16}, "stored as it is computed"),
+    ],
+)
+def test_what_cannot_be_partitioned_is_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        encode(graph_of("random"), tmp_path, **arguments)
+
+
+def test_directed_graphs_have_no_transposed_operators(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="need an undirected graph"):
+        encode(graph_of("directed"), tmp_path, operators=["adjacency.T"])
+
+
+def test_states_that_overflow_name_their_step(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"operators": ["adjacency"], "normalization": "none", "num_steps": 60}
+    with pytest.raises(NumericalError, match=r"of step 4[56]"):
+        encode(rfp.as_graph(nx.complete_graph(8)), tmp_path, **arguments)
+
+
+def test_dependent_columns_in_double_precision_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NumericalError, match="too close to dependent for Gram matrices"):
+        encode(graph_of("star"), tmp_path, num_channels=6, num_steps=3, operators=["adjacency"], dtype="float64")
