@@ -97,7 +97,7 @@ def measure_cost(
     return rows
 
 
-def cases(device: str, size: CostSize) -> Iterator[tuple[str, str, Callable[[], object]]]:
+def cases(device: str, size: CostSize, *, check: bool = True) -> Iterator[tuple[str, str, Callable[[], object]]]:
     """(row, quantity, function) of what is measured, made one after the other so that only one model is in memory."""
     graph = power_law(size.num_nodes, size.num_edges).to(device)
     generator = torch.Generator().manual_seed(0)
@@ -109,7 +109,8 @@ def cases(device: str, size: CostSize) -> Iterator[tuple[str, str, Callable[[], 
     def encode() -> rfp.Trajectory:
         return rfp.encode(graph, num_channels=size.num_channels, num_steps=size.num_steps, seed=next(draws))
 
-    _check(encode())
+    if check:
+        _check(encode())
     yield "rfp-qr-A", "encode", encode
     for row in ("gcn", "rfp-qr-A"):
         model = _model(size, with_rfp=row != "gcn").to(device)
@@ -183,7 +184,9 @@ def _peak_in_a_process(row: str, quantity: str, size: CostSize) -> int:
 
 def _main() -> None:
     row, quantity, size = sys.argv[1:]
-    for *case, function in cases("cpu", CostSize(**json.loads(size))):
+    # Kernels are loaded by a small graph: memory that a call of the real size leaves behind would hide what it needs.
+    rfp.encode(power_law(3000, 6000), num_channels=CostSize(**json.loads(size)).num_channels, num_steps=2)
+    for *case, function in cases("cpu", CostSize(**json.loads(size)), check=False):
         if case == [row, quantity]:
             sys.stdout.write(f"{measure(function, repeats=1, warm_up=0).peak_bytes}\n")
             return
