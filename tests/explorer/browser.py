@@ -27,6 +27,8 @@ FLAGS = [
     "--no-first-run",
 ]
 TOKEN = "token-of-the-browser-tests"
+# Longer than the slowest machine needs: these only end a wait for something that never comes.
+PATIENCE = 120.0
 LIMITS = Limits(upload_bytes=200_000, nodes=2_000, edges=10_000, width=2048, trajectory_bytes=50_000_000)
 
 
@@ -53,7 +55,7 @@ class RunningServer:
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(10)
+        self.thread.join(PATIENCE)
         self.listener.close()
 
 
@@ -71,6 +73,7 @@ class Tab:
 
     def __init__(self, page: Any, address: str) -> None:
         self.page, self.address = page, address
+        page.set_default_timeout(1000 * PATIENCE)
         self.errors: list[str] = []
         page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -83,13 +86,19 @@ class Tab:
         """Wait until what was asked for is on the screen."""
         return self.until("Boolean(globalThis.explorer?.settled())")
 
-    def until(self, expression: str, argument: Any = None, seconds: float = 30) -> Tab:
+    def until(self, expression: str, argument: Any = None, seconds: float = PATIENCE) -> Tab:
         """Wait until something holds. (Playwright's own way evaluates text in the page, which its policy forbids.)"""
         end = time.monotonic() + seconds
         while not self.page.evaluate(expression, argument):
             assert time.monotonic() < end, f"never true: {expression}"
             self.page.wait_for_timeout(30)
         return self
+
+    def says(self, place: str, pattern: str) -> str:
+        """Wait until the text at a place (a CSS selector) matches; the text."""
+        script = "([place, pattern]) => new RegExp(pattern).test(document.querySelector(place)?.innerText ?? '')"
+        self.until(script, [place, pattern])
+        return str(self.page.locator(place).first.inner_text())
 
     def values(self, side: int = 0) -> np.ndarray:
         """The numbers that colour the nodes."""
@@ -119,7 +128,7 @@ class Tab:
         """Put the pointer on a node; what the page says about it."""
         x, y = self.page.evaluate(f"explorer.place({node})")
         self.page.locator(".pane canvas").first.hover(position={"x": x, "y": y})
-        return str(self.page.locator(".tip").first.inner_text())
+        return self.says(".tip", rf"^{node}\b")
 
     def click(self, node: int, **options: Any) -> Tab:
         x, y = self.page.evaluate(f"explorer.place({node})")

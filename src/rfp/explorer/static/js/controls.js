@@ -24,6 +24,7 @@ export class Controls {
   constructor(form, choices) {
     this.form = form;
     this.known = choices.operators;
+    this.touched = new Map(); // fields changed since the last question, by the setting they belong to
     form.innerHTML = `<p class="problem" id="problem" role="alert" hidden></p>` + NUMBERS.map(([name, letter, words, low, high]) => `
       <div class="field"><span><label for="in-${name}">${letter} <small>${words}</small></label></span>
         <input type="number" id="in-${name}" data-name="${name}" min="${low}" step="1" inputmode="numeric">
@@ -46,28 +47,43 @@ export class Controls {
   #changed(field) {
     const { name } = field.dataset;
     for (const twin of this.form.querySelectorAll(`[data-name="${name}"]`)) if (twin !== field) twin.value = field.value;
+    // Two fields may change before one pause is over: none of them is forgotten.
+    this.touched.set(name ?? "operators", field);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      if (!name) { this.#operatorsChanged(); return; }
-      const value = field.type === "number" || field.type === "range" ? Number(field.value) : field.value;
-      if (field.value === "" || (typeof value === "number" && !Number.isInteger(value))) {
-        this.problem(`${name} must be an integer`);
-        return;
-      }
-      setSettings(state.active, { [name]: value });
-    }, PAUSE);
+    this.timer = setTimeout(() => this.#ask(), PAUSE);
   }
 
-  #operatorsChanged() {
+  #ask() {
+    const settings = {};
+    for (const [name, field] of this.touched) {
+      const value = name === "operators" ? this.#operators() : this.#value(name, field);
+      if (value === undefined) return; // its problem is told; the others wait for it
+      settings[name] = value;
+    }
+    this.touched.clear();
+    setSettings(state.active, settings);
+  }
+
+  #value(name, field) {
+    const value = field.type === "number" || field.type === "range" ? Number(field.value) : field.value;
+    if (field.value !== "" && (typeof value !== "number" || Number.isInteger(value))) return value;
+    this.problem(`${name} must be an integer`);
+    return undefined;
+  }
+
+  #operators() {
     const chosen = [...this.form.querySelectorAll("[data-operator]:checked")].map((box) => box.dataset.operator);
     const further = this.form.querySelector("#in-custom").value.split(",").map((text) => text.trim()).filter(Boolean);
     const operators = [...chosen, ...further];
-    if (!operators.length) { this.problem("choose at least one operator"); return; }
-    setSettings(state.active, { operators });
+    if (operators.length) return operators;
+    this.problem("choose at least one operator");
+    return undefined;
   }
 
   /** Show the settings of the active side; the field being typed in is left alone. */
   show(settings) {
+    this.touched.clear(); // the fields show the state again
+    clearTimeout(this.timer);
     for (const field of this.form.querySelectorAll("[data-name]")) {
       if (field === document.activeElement && String(settings[field.dataset.name]) === field.value) continue;
       field.value = settings[field.dataset.name];

@@ -127,7 +127,7 @@ async function followLayout(key) {
     const over = !["waiting", "running"].includes(status);
     graph.layout = facts.layout;
     for (const { view } of sides) view.progress(over ? null : ["Laying out", done, total]);
-    if (over && version === shown) break;
+    if (over && version === shown) { graph.placed = true; break; }
     await pause(wait);
     wait = Math.min(400, wait * 1.3);
   }
@@ -207,6 +207,7 @@ async function encodeSide(side, index, force) {
   examine(side);
   showSelection();
   tellStatus();
+  side.finished = encoding.key;
 }
 
 function refuse(side, index, error) {
@@ -383,9 +384,9 @@ globalThis.explorer = {
   values: (side = 0) => sides[side].view.values,
   shown: (side = 0) => sides[side].shown,
   place: (node, side = 0) => camera.toScreen(sides[side].view.x[node], sides[side].view.y[node], sides[side].view.canvas),
-  settled: () => Boolean(graph?.layout) && sides.length === state.panes.length && sides.every(({ encoder, shown }, i) => {
+  settled: () => Boolean(graph?.placed) && sides.length === state.panes.length && sides.every(({ encoder, shown, finished }, i) => {
     const { current } = encoder;
-    if (!current || !shown || current.graph !== state.graph || shown.key !== current.key) return false;
+    if (!current || !shown || current.graph !== state.graph || shown.key !== current.key || finished !== current.key) return false;
     const { trajectory, operator, step, channel } = within(current, state);
     return shown.step === step && shown.channel === channel && shown.operator === operator && shown.trajectory === trajectory
       && JSON.stringify(current.settings) === JSON.stringify(state.panes[i]);
