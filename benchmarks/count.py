@@ -23,7 +23,7 @@ from typing import Any
 import networkx as nx
 import scipy.sparse as sp
 
-from rfp.bench.graphs import ARXIV_EDGES, ARXIV_NODES, power_law
+from rfp.bench.generated_graphs import ARXIV_EDGES, ARXIV_NODES, power_law
 from rfp.bench.measure import measure
 from rfp.environment import environment, slug
 from rfp.graph import Graph

@@ -27,10 +27,10 @@ from rfp.data import load
 from rfp.environment import environment
 from rfp.nn import RFPModel, neighbors
 from rfp.train.batches import Batches
-from rfp.train.config import RunConfig
 from rfp.train.evaluation import predict
 from rfp.train.lightning_run import fit
 from rfp.train.losses import MeanLoss
+from rfp.train.run_config import RunConfig
 from rfp.train.static_step import StaticStep
 
 RFP = {

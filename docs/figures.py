@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from rfp import products
 from rfp.baselines import random_walk_pe
-from rfp.bench.graphs import power_law
+from rfp.bench.generated_graphs import power_law
 from rfp.theory import (
     SampleEstimate,
     convergence,

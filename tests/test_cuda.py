@@ -8,7 +8,7 @@ import torch
 import rfp
 import rfp.nn
 from rfp.bench.gate import gate
-from rfp.bench.graphs import molecule_like, power_law, random_batch
+from rfp.bench.generated_graphs import molecule_like, power_law, random_batch
 from rfp.graph import Graph
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rfp
+from rfp.backends.sparse.loop import sparse_steps
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.operators import DenseOperator, from_matrix, from_name
@@ -191,14 +192,13 @@ def test_several_learned_operators_lie_where_they_belong() -> None:
 @pytest.mark.parametrize("normalize_every", [1, 2])
 def test_a_step_comes_with_the_factor_that_made_it(normalize_every: int) -> None:
     from rfp.backends.problem import Problem
-    from rfp.backends.sparse.loop import loop
     from rfp.settings import Settings
 
     graph = as_graph([nx.karate_club_graph(), nx.path_graph(5), nx.star_graph(3)])  # more channels than nodes
     S, r = from_name("normalized_adjacency", graph), rfp.random_features(graph, num_channels=6, num_trajectories=2)
     problem = Problem.from_objects(S, r, graph.offsets, Settings(num_steps=4, normalize_every=normalize_every))
     before = None
-    for p, step in enumerate(loop(problem, S)):
+    for p, step in enumerate(sparse_steps(problem, S)):
         assert (step.factor is None) == (p == 0 or p % normalize_every != 0)
         if step.factor is not None:
             assert step.factor.shape == (3, 2, 6, 6)

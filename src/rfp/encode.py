@@ -12,7 +12,7 @@ from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
 from rfp.graph import Graph
-from rfp.propagate import run
+from rfp.propagate import run_problem
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import Memory
 from rfp.trajectory import Trajectory
@@ -69,7 +69,7 @@ def encode(
             return _with_origin(hit, settings, read, features)
     problem = Problem.of(settings, read, features, graph_keys)
     memory = Memory(problem)
-    report = run(problem, memory, progress=progress)
+    report = run_problem(problem, memory, progress=progress)
     trajectory = Trajectory(memory.storage, report)
     if stored is not None:
         stored.save(key, trajectory)

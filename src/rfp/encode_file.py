@@ -17,7 +17,7 @@ from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate
 from rfp.graph import Graph
-from rfp.io import Encoding, LoadedGraph, ReadOptions, read_files
+from rfp.io import EncodedNodes, LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import find_writer, write_node_ids, write_npy
 from rfp.settings import Settings
@@ -194,14 +194,14 @@ def _to_files(
             about["report"] = describe_report(stream(graph, files[-1], job.settings, progress=progress.advance))
             clock.lap("encode_and_write")
             names = torch.empty(graph.num_nodes, 0)
-            encoding = Encoding(names, loaded.node_ids, loaded.graph.ptr, "")  # for the names of its rows
+            encoding = EncodedNodes(names, loaded.node_ids, loaded.graph.ptr, "")  # for the names of its rows
         else:
             trajectory = encode(graph, job.settings, progress=progress.advance)
             about["report"] = describe_report(trajectory.report)
             clock.lap("encode")
             progress.stage(f"writing {job.path}", None)
             array = trajectory.node_first().cpu()
-            encoding = Encoding(array, loaded.node_ids, loaded.graph.ptr, json.dumps(about))
+            encoding = EncodedNodes(array, loaded.node_ids, loaded.graph.ptr, json.dumps(about))
             find_writer(job.path)(files[-1], encoding)
         if with_nodes:
             write_node_ids(files[0], encoding)
@@ -220,7 +220,7 @@ def _to_stdout(job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Prog
         else:
             trajectory = encode(graph, job.settings, progress=progress.advance)
             report = trajectory.report
-            write_npy(out, Encoding(trajectory.node_first().cpu(), loaded.node_ids, None, json.dumps(about)))
+            write_npy(out, EncodedNodes(trajectory.node_first().cpu(), loaded.node_ids, None, json.dumps(about)))
         out.flush()
     except BrokenPipeError:
         raise

@@ -98,11 +98,11 @@ def propagate(
     """
     problem = Problem.from_objects(operators, features, ptr, Settings.of(settings, arguments))
     memory = Memory(problem)
-    report = run(problem, memory, record=record, progress=progress)
+    report = run_problem(problem, memory, record=record, progress=progress)
     return Trajectory(memory.storage, report)
 
 
-def run(
+def run_problem(
     problem: Problem,
     sink: Sink,
     *,

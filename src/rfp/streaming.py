@@ -23,7 +23,7 @@ from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.normalization import Events
-from rfp.propagate import run
+from rfp.propagate import run_problem
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import NpyFile
 from rfp.trajectory import Report
@@ -70,7 +70,7 @@ def stream(
     by_graphs = backend.steps is None
     sink = NpyFile(file, settings.stored_shape(read.num_nodes), settings.kept_dtype, by_graphs=by_graphs)
     if not by_graphs:
-        return run(problem, sink, chosen=(backend, reason), progress=progress)
+        return run_problem(problem, sink, chosen=(backend, reason), progress=progress)
     del problem  # each block of graphs makes its own
     events = _write_graphs(replace(settings, backend=backend.name), read, sink, progress)
     return Report(backend.name, reason, events)

@@ -191,7 +191,7 @@ def solve(case: Case, device: str) -> tuple[Tensor, list[Tensor], dict[str, int]
     from rfp.operators import blocks_of
 
     problem = case.problem(torch.float32, device)
-    out, events = learned.run(problem, case.storage)
+    out, events = learned.learned_trajectory(problem, case.storage)
     matrices = [block.matrix for operator in problem.operators for block in blocks_of(operator) or []]
     loss = (out * case.weight(out.shape).to(device)).sum()
     grads = torch.autograd.grad(loss, matrices) if matrices else ()

@@ -184,9 +184,9 @@ def solve_fused() -> dict[str, Any]:
 
     results: dict[str, Any] = {}
     for name, case in fused_cases().items():
-        results[name] = settled(fused.run(case.problem(DEVICE), case.storage))
+        results[name] = settled(fused.fused_trajectory(case.problem(DEVICE), case.storage))
     for name, case in not_finite_cases().items():
-        results[name] = settled(fused.run(case.problem(DEVICE), case.storage))[0]
+        results[name] = settled(fused.fused_trajectory(case.problem(DEVICE), case.storage))[0]
     graph = awkward_batch(list(awkward_graphs().values())).to(DEVICE)
     for distribution in ("normal", "rademacher", "uniform"):
         options: dict[str, Any] = {"num_channels": 5, "num_trajectories": 2, "distribution": distribution, "seed": 5}
@@ -201,10 +201,10 @@ def solve_fused() -> dict[str, Any]:
     looked_at = dict(fused._LOOKED_AT)
     trusted, fused._trusted = fused._trusted, lambda compiled: bool(fused._LOOKED_AT.setdefault("other", False))
     for name, when in (("wide graph", "found"), ("directed", "left alone")):
-        results[when] = settled(fused.run(fused_cases()[name].problem(DEVICE), torch.float32))
+        results[when] = settled(fused.fused_trajectory(fused_cases()[name].problem(DEVICE), torch.float32))
         assert not fused._lanes_are_usable(torch.zeros(1, device=DEVICE))
     for name, case in not_finite_cases().items():
-        results[f"{name}, left alone"] = settled(fused.run(case.problem(DEVICE), case.storage))[0]
+        results[f"{name}, left alone"] = settled(fused.fused_trajectory(case.problem(DEVICE), case.storage))[0]
     fused._trusted = trusted
     fused._LOOKED_AT.clear()
     fused._LOOKED_AT.update(looked_at)
@@ -220,11 +220,11 @@ def solve_sparse() -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, case in sparse_cases().items():
         try:
-            results[name] = settled(cuda_sparse.run(case.problem(DEVICE), case.storage))
+            results[name] = settled(cuda_sparse.cuda_sparse_trajectory(case.problem(DEVICE), case.storage))
         except NumericalError as error:
             results[name] = str(error), {}
     problem = sparse_cases()["l2"].problem(DEVICE)
-    steps = [step.state for step in cuda_sparse.loop(problem, problem.operators[0])]
+    steps = [step.state for step in cuda_sparse.cuda_sparse_steps(problem, problem.operators[0])]
     results["loop"] = torch.stack(steps).cpu()
     return results
 

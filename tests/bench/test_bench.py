@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import rfp
-from rfp.bench import gate, graphs, measure, peers, runner, walk_case
+from rfp.bench import gate, generated_graphs, measure, peers, runner, walk_case
 from rfp.bench.contender import Case, Contender
 from rfp.cli.main import app
 from rfp.conversion import as_graph
@@ -21,21 +21,21 @@ HAT = ("normalized_adjacency",)
 
 
 def test_power_law_is_simple_undirected_and_deterministic() -> None:
-    graph = graphs.power_law(500, 3000, seed=1)
+    graph = generated_graphs.power_law(500, 3000, seed=1)
     assert graph.num_edges == 6000
     matrix = graph.to_scipy().toarray()
     assert set(np.unique(matrix)) == {0.0, 1.0}
     np.testing.assert_array_equal(matrix, matrix.T)
     assert not matrix.diagonal().any()
-    assert torch.equal(graph.edge_index, graphs.power_law(500, 3000, seed=1).edge_index)
+    assert torch.equal(graph.edge_index, generated_graphs.power_law(500, 3000, seed=1).edge_index)
     degrees = np.sort(matrix.sum(0))
     assert degrees[-1] > 8 * np.median(degrees)  # heavy-tailed
     with pytest.raises(ArgumentError, match="too many"):
-        graphs.power_law(10, 1000)
+        generated_graphs.power_law(10, 1000)
 
 
 def test_molecule_like_sizes() -> None:
-    graph = graphs.molecule_like(50)
+    graph = generated_graphs.molecule_like(50)
     assert graph.num_graphs == 50
     assert int(graph.sizes.min()) >= 9
     assert graph.largest <= 37
@@ -62,7 +62,7 @@ def test_peers_compute_subspace_iteration() -> None:
 @pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
 @pytest.mark.parametrize("trajectories", [1, 2])
 def test_gate_passes_what_is_right(normalization: str, trajectories: int) -> None:
-    graph = graphs.random_batch(40, 30, seed=0)
+    graph = generated_graphs.random_batch(40, 30, seed=0)
     options = {"operators": ["normalized_adjacency", "adjacency"], "num_trajectories": trajectories}
     errors = gate.gate(graph, num_channels=6, num_steps=4, normalization=normalization, **options)
     assert errors.acceptable
@@ -109,11 +109,11 @@ def test_gate_stops_a_wrong_result(monkeypatch: pytest.MonkeyPatch, spoil, messa
 
     monkeypatch.setattr("rfp.bench.gate.rfp.encode", wrong)
     with pytest.raises(gate.GateError, match=message):
-        gate.gate(graphs.molecule_like(5), num_channels=4, num_steps=3)
+        gate.gate(generated_graphs.molecule_like(5), num_channels=4, num_steps=3)
 
 
 def test_matchings_are_symmetric_normalised_and_skewed() -> None:
-    csr = graphs.matchings(2000, 14_000)
+    csr = generated_graphs.matchings(2000, 14_000)
     matrix = csr.to_scipy().toarray()
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-7)
     assert np.linalg.eigvalsh(matrix.astype(float))[-1] == pytest.approx(1.0, abs=1e-5)  # that of D^-1/2 (A + I) D^-1/2
@@ -123,8 +123,8 @@ def test_matchings_are_symmetric_normalised_and_skewed() -> None:
 
 
 def test_first_graphs_are_those_of_the_batch() -> None:
-    batch = graphs.random_batch(10, 12, seed=3)
-    first = graphs.first_graphs(batch, 4)
+    batch = generated_graphs.random_batch(10, 12, seed=3)
+    first = generated_graphs.first_graphs(batch, 4)
     assert torch.equal(first.sizes, batch.sizes[:4])
     assert torch.equal(first.edge_index, batch.edge_index[:, : first.num_edges])
 
@@ -133,7 +133,7 @@ def test_zinc_from_a_prepared_file(tmp_path: Path) -> None:
     edges = torch.tensor([[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]])
     stored = {"edge_index": edges.to(torch.int8), "num_nodes": torch.tensor([2, 3]), "num_edges": torch.tensor([2, 4])}
     torch.save(stored, tmp_path / "zinc12k.pt")
-    graph = graphs.zinc(tmp_path)
+    graph = generated_graphs.zinc(tmp_path)
     assert graph.num_graphs == 2
     assert graph.edge_index.tolist() == [[0, 1, 2, 3, 3, 4], [1, 0, 3, 2, 4, 3]]
 
@@ -148,7 +148,7 @@ def test_measure_counts_calls_and_memory() -> None:
 
 def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours says its error, which is that of k = 64 samples; PyG's is run where its n^2 entries fit."""
-    graph = graphs.power_law(1500, 6000)
+    graph = generated_graphs.power_law(1500, 6000)
     ours, peer = walk_case.of_size(graph, 6000)
     assert ours.name.startswith("rfp, 6,000 edges (rms error 0.")
     estimate, exact = ours.run(), peer.run().random_walk_pe  # type: ignore[misc]
@@ -166,7 +166,7 @@ def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch)
 
 def test_slope_of_a_known_law() -> None:
     rows = [
-        runner.Row("scaling", "x", 1e-8 * edges**1.05, None, None, 1, None, None, None, edges, "")
+        runner.BenchRow("scaling", "x", 1e-8 * edges**1.05, None, None, 1, None, None, None, edges, "")
         for edges in (10, 1000, 10**6)
     ]
     assert runner.slope(rows) == pytest.approx(1.05)
@@ -219,8 +219,8 @@ def test_command_writes_a_result_file(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tiny")
 def test_rows_of_other_cases_stay(tmp_path: Path) -> None:
-    rows, facts = runner.run(["tiny"], "cpu", None, say=lambda line: None)
-    other = [runner.Row("older", "x", 1.0, 1.0, 1.0, 1, 1.0, 0.0, None, 0, "")]
+    rows, facts = runner.run_cases(["tiny"], "cpu", None, say=lambda line: None)
+    other = [runner.BenchRow("older", "x", 1.0, 1.0, 1.0, 1, 1.0, 0.0, None, 0, "")]
     runner.write(other, facts, tmp_path, "cpu")
     path = runner.write(rows, facts, tmp_path, "cpu")
     assert [row.case for row in runner.read(path)] == ["older", "tiny", "tiny", "tiny", "tiny"]
@@ -233,7 +233,7 @@ def test_cases_that_need_a_gpu_are_skipped_by_name(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("rfp.bench.runner.CASES", {"vast": Case("vast", "a vast case", build, needs_gpu=True)})
     monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
-    rows, _ = runner.run(["vast"], "cpu", None, say=lambda line: None)
+    rows, _ = runner.run_cases(["vast"], "cpu", None, say=lambda line: None)
     assert [(row.case, row.skipped) for row in rows] == [("vast", "needs a GPU")]
 
 
@@ -258,11 +258,12 @@ def test_plots_of_several_machines(tmp_path: Path) -> None:
     files = []
     for number in range(2):
         scaling = [
-            runner.Row("scaling", f"10^{e}", 10.0 ** (e - 6 - number), None, None, 1, None, None, None, 10**e, "")
+            runner.BenchRow("scaling", f"10^{e}", 10.0 ** (e - 6 - number), None, None, 1, None, None, None, 10**e, "")
             for e in (5, 6, 7)
         ]
         bars = [
-            runner.Row("large", name, t, t, t, 1, t, None, None, 0, "") for name, t in (("rfp", 1.0), ("peer", 3.0))
+            runner.BenchRow("large", name, t, t, t, 1, t, None, None, 0, "")
+            for name, t in (("rfp", 1.0), ("peer", 3.0))
         ]
         folder = tmp_path / str(number)
         files.append(runner.write([*bars, *scaling], {"device": f"machine {number}"}, folder, "cpu"))

@@ -193,7 +193,7 @@ def test_curves_of_an_ablation(fake: FakeRun, tmp_path: Path) -> None:
     rows = "rfp-qr-A-P2,rfp-qr-A-k64,rfp-qr-A-k4"
     rfp_table("6", "--only", "texas", "--rows", rows, folder=tmp_path)
     spec = TABLES[6].only(rows.split(","), ["texas"])
-    table = table_run.render(table_run.Job(spec, tmp_path, tmp_path / "t")).table
+    table = table_run.render(table_run.TableJob(spec, tmp_path, tmp_path / "t")).table
     (k,), (P,) = (table_run.curves(table, letter) for letter in "kP")
     assert [point[0] for point in k.ours] == [4, 64]
     assert k.paper == ((4, 82.70), (64, 84.32))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rfp.errors import FileError
-from rfp.io.writers import Encoding, find_writer, write_node_ids, write_npy, write_npz, write_parquet, write_pt
+from rfp.io.writers import EncodedNodes, find_writer, write_node_ids, write_npy, write_npz, write_parquet, write_pt
 
 METADATA = json.dumps({"arguments": {"seed": 7}})
 ONE = torch.arange(12.0).view(3, 4)
@@ -20,11 +20,11 @@ NAMES = np.array(["ann", "bob, the", "zoë"], dtype=object)
 PTR = torch.tensor([0, 2, 3])
 
 
-def encoding(array: torch.Tensor = ONE, ids: np.ndarray | None = None, ptr: torch.Tensor | None = None) -> Encoding:
-    return Encoding(array, ids, ptr, METADATA)
+def encoding(array: torch.Tensor = ONE, ids: np.ndarray | None = None, ptr: torch.Tensor | None = None) -> EncodedNodes:
+    return EncodedNodes(array, ids, ptr, METADATA)
 
 
-def written(write: object, content: Encoding) -> io.BytesIO:
+def written(write: object, content: EncodedNodes) -> io.BytesIO:
     file = io.BytesIO()
     write(file, content)  # type: ignore[operator]
     file.seek(0)
@@ -122,7 +122,7 @@ class FullDisk(io.RawIOBase):
 
 @pytest.mark.parametrize("write", [write_npy, write_npz, write_parquet, write_pt, write_node_ids])
 def test_a_full_disk_is_an_os_error_from_every_writer(write: object) -> None:
-    large = Encoding(torch.randn(1000, 100), np.arange(1000) * 7, None, METADATA)
+    large = EncodedNodes(torch.randn(1000, 100), np.arange(1000) * 7, None, METADATA)
     with pytest.raises(OSError, match="No space left on device") as error:
         write(FullDisk(), large)  # type: ignore[operator]
     assert error.value.errno == 28

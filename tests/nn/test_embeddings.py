@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rfp.nn.embeddings import DrawnShape, EmbeddingOptions, LinearEmbedding
-from rfp.nn.replicas import replicate
+from rfp.nn.replicated import replicate
 
 N, R = 6, 3
 

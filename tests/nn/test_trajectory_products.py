@@ -122,7 +122,7 @@ def test_products_of_an_orthonormal_start_are_powers_of_the_operator() -> None:
 def test_replicas_compute_what_each_computes_alone(form: str, weighted: bool, each: bool) -> None:
     plain = [TrajectoryProducts(K, FORMS[form], D, channel_weights=weighted, norm="layer").double() for _ in range(R)]
     holder = torch.nn.ModuleList([copy.deepcopy(plain[0])])
-    together = rfp.nn.replicas.replicate(holder, R)[0]
+    together = rfp.nn.replicated.replicate(holder, R)[0]
     with torch.no_grad():
         for name, p in together.named_parameters():
             for r in range(R):

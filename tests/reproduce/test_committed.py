@@ -14,7 +14,7 @@ COMMITTED = sorted((RESULTS / "tables").glob("table-?.md"))
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_is_rendered_from_the_result_files(path: Path, tmp_path: Path) -> None:
     number = int(path.stem.split("-")[1])
-    job = table_run.Job(TABLES[number].only(), RESULTS, tmp_path)
+    job = table_run.TableJob(TABLES[number].only(), RESULTS, tmp_path)
     table_run.render(job)
     for suffix in (".md", ".csv"):
         again = (tmp_path / path.name).with_suffix(suffix)

@@ -9,8 +9,8 @@ import pytest
 from rfp.errors import ArgumentError, FileError
 from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
 from rfp.reproduce.tables import TABLES
-from rfp.train.config import RunConfig
 from rfp.train.results import Result
+from rfp.train.run_config import RunConfig
 from rfp.train.runs import OutOfTime
 from tests.reproduce.results import made_up
 

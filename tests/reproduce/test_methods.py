@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rfp.nn.config import RFPEncoding, read_encoding
+from rfp.nn.model_config import RFPEncoding, read_encoding
 from rfp.reproduce.methods import A, L, eigenvectors, graph_rows, node_rows, rfp
 from rfp.transforms import AddEigenvectorPE
 

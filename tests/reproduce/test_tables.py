@@ -11,10 +11,10 @@ from rfp.data import DATASETS
 from rfp.errors import ArgumentError
 from rfp.nn import RFPModel
 from rfp.nn.backbones import READ_EDGE_FEATURES
-from rfp.nn.config import ModelConfig
+from rfp.nn.model_config import ModelConfig
 from rfp.reproduce.execute import missing_runs
+from rfp.reproduce.hyperparameters import PRODUCT_ROWS
 from rfp.reproduce.paper import paper_numbers
-from rfp.reproduce.settings import PRODUCT_ROWS
 from rfp.reproduce.spec import Cell
 from rfp.reproduce.tables import TABLES
 from rfp.train import read_result

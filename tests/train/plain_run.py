@@ -20,9 +20,9 @@ from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import Task
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
-from rfp.nn.replicas import DropoutMasks, dropout_masks
+from rfp.nn.replicated import DropoutMasks, dropout_masks
 from rfp.train.batches import Batches
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 
 
 @dataclass

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from rfp.data.loaded import LoadedTask
-from rfp.train.config import RunConfig
 from rfp.train.lightning_run import fit
-from rfp.train.replicas import Replica, ReplicaProgram, examine
+from rfp.train.replica_program import Replica, ReplicaProgram, examine
+from rfp.train.run_config import RunConfig
 
 from .plain_run import PlainRun, many_graphs, plain_run, two_circles
 

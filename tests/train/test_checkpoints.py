@@ -7,7 +7,7 @@ import torch
 
 from rfp.errors import FileError
 from rfp.train.checkpoints import check_identity, identity, read_checkpoint, write_checkpoint
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 
 
 def config(**training: object) -> RunConfig:

@@ -11,7 +11,7 @@ import pytest
 
 from rfp.errors import ArgumentError
 from rfp.train import RunConfig
-from rfp.train.halving import FINAL, LONGER, SCREEN, Halving, Step, choices, design, next_step
+from rfp.train.halving import FINAL, LONGER, SCREEN, Halving, HalvingStep, choices, design, next_step
 from rfp.train.results import Trial
 
 SEARCH = {
@@ -28,7 +28,7 @@ CONFIG = RunConfig.from_dict(
 )
 
 
-def score(step: Step, pair: tuple[float, float]) -> float:
+def score(step: HalvingStep, pair: tuple[float, float]) -> float:
     """A made-up validation score: an MLP without norm, 16 wide, and lr 0.1 are best."""
     v = step.values
     val = 0.5 + 0.1 * (v["model.backbone"] == "mlp") + 0.05 * (v["model.norm"] == "none") + 0.02 * v["model.residual"]

@@ -17,9 +17,9 @@ from rfp.data.tasks import Task
 from rfp.errors import ArgumentError, FileError, MissingExtraError, NumericalError
 from rfp.nn import RFPModel
 from rfp.train import checkpoints, lightning_run
-from rfp.train.config import RunConfig
 from rfp.train.lightning_run import fit
 from rfp.train.results import RunRecord
+from rfp.train.run_config import RunConfig
 
 CPU = torch.device("cpu")
 RFP = {"name": "rfp", "num_channels": 3, "num_steps": 2}
@@ -73,7 +73,7 @@ sys.path.insert(0, {folder!r})
 from pathlib import Path
 from rfp.train import checkpoints
 from test_lightning_run import config, rings_and_paths, run
-from rfp.train.loop import _Loss
+from rfp.train.training_loop import _Loss
 torch.set_num_threads(1)
 checkpoints.SAVE_EVERY_SECONDS = 0.0
 usual, calls = _Loss.forward, []
@@ -224,7 +224,7 @@ def test_recorded_steps_are_the_same_training(
     operators: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from rfp.train import static_step
-    from rfp.train.loop import TrainingLoop
+    from rfp.train.training_loop import TrainingLoop
 
     # S of rings with equal features is of rank one: QR of what it leaves would be rounding.
     encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2, "operators": operators, "normalization": "l2"}
@@ -283,7 +283,7 @@ def test_checkpoint_of_another_run(tmp_path: Path) -> None:
 
 
 def test_not_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from rfp.train.loop import TrainingLoop
+    from rfp.train.training_loop import TrainingLoop
 
     usual = TrainingLoop._end_epoch
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rfp.train.config import TrainingConfig
+from rfp.train.run_config import TrainingConfig
 from rfp.train.run_history import RunHistory, scheduled_factor
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rfp.errors import ArgumentError, MissingExtraError, NumericalError
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 from rfp.train.search import PAPER_GRID, Report, SearchSettings, paper_grid, search
 
 pytest.importorskip("optuna")

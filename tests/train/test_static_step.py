@@ -9,7 +9,7 @@ import torch
 from rfp.nn import RFPModel
 from rfp.train import static_step
 from rfp.train.batches import Batches
-from rfp.train.encodings import fixed_encodings
+from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.losses import MeanLoss
 from rfp.train.static_step import StaticStep, _usual_most, recordable
 

@@ -5,13 +5,13 @@ import io
 import torch
 from matplotlib.image import imread
 
-from rfp.viz.demo_plot import Convergence, draw
+from rfp.viz.demo_plot import DemoConvergence, draw
 
 
 def picture(seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     states = torch.rand(18, 4, 2, generator=generator, dtype=torch.float64)
-    data = Convergence(
+    data = DemoConvergence(
         edges=torch.tensor([[0, 1, 2], [1, 2, 3]]),
         positions=torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]),
         states=states,

@@ -21,7 +21,7 @@ from rfp.propagate import states
 ENDS = ("smallest", "largest_magnitude")
 
 # Graphs up to this size are decomposed densely: at n = 1,000 one dense decomposition takes about 0.2 s.
-LEARNED_MAX_NODES = 1000
+DENSE_MAX_NODES = 1000
 # Where Lanczos does not converge in this many restarts: a dense decomposition (3 GB) up to this size, else subspace
 # iteration for so many steps.
 _RESTARTS = 300
@@ -83,7 +83,7 @@ def eigenpairs(
     Raises:
         ArgumentError: If the operator is not symmetric.
 
-    Dense, batched over graphs of equal size, O(n³) each, up to :data:`LEARNED_MAX_NODES` nodes or where k is a large
+    Dense, batched over graphs of equal size, O(n³) each, up to :data:`DENSE_MAX_NODES` nodes or where k is a large
     part of n; Lanczos (ARPACK) on each connected component beyond, O(m k) an iteration; if that does not converge,
     dense again, or subspace iteration on very large graphs.
     """
@@ -110,7 +110,7 @@ def eigenpairs(
     for size in sorted(set(sizes.tolist()) - {0}):
         graphs = (sizes == size).nonzero()[:, 0]
         kept = min(size, width)
-        if size > LEARNED_MAX_NODES and kept < size // 4:
+        if size > DENSE_MAX_NODES and kept < size // 4:
             matrix = S.csr.to_scipy()
             rows = [slice(int(read.offsets[g]), int(read.offsets[g + 1])) for g in graphs]
             found = [_sparse(matrix[block, block], kept, which) for block in rows]
@@ -182,7 +182,7 @@ def _sparse(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
 def _lanczos(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
     """A connected graph."""
     n = matrix.shape[0]
-    if n <= LEARNED_MAX_NODES or kept >= n // 4:
+    if n <= DENSE_MAX_NODES or kept >= n // 4:
         values, vectors = np.linalg.eigh(matrix.toarray())
         return _wanted(torch.from_numpy(values), torch.from_numpy(vectors), kept, which)
     start = np.random.default_rng(0).standard_normal(n)  # ARPACK's own start is random: results would differ by run

@@ -12,7 +12,7 @@ import rfp
 from rfp.bench import peers
 from rfp.bench.contender import Contender, missing
 from rfp.bench.gate import GateError, gate
-from rfp.bench.graphs import (
+from rfp.bench.generated_graphs import (
     ARXIV_EDGES,
     ARXIV_NODES,
     PAPERS_EDGES,

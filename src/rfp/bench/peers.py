@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import Problem
-from rfp.backends.sparse.loop import loop
+from rfp.backends.sparse.loop import sparse_steps
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, from_name
 
@@ -69,7 +69,7 @@ def padded_batches(
 def library_calls(problem: Problem) -> None:
     """Our own loop without kernels of its own on a GPU: sparse products and Gram matrices from torch."""
     for operator in problem.operators:
-        for _ in loop(problem, operator):
+        for _ in sparse_steps(problem, operator):
             pass
 
 

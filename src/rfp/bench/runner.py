@@ -23,7 +23,7 @@ STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One line of a result file; ``seconds`` is empty and ``skipped`` says why where nothing was measured."""
 
     case: str
@@ -41,13 +41,13 @@ class Row:
     times_copy: float | None = None
 
 
-def run(
+def run_cases(
     names: list[str],
     device: str,
     data_root: Path | None,
     say: Callable[[str], None],
-    keep: Callable[[list[Row], dict[str, str]], object] | None = None,
-) -> tuple[list[Row], dict[str, str]]:
+    keep: Callable[[list[BenchRow], dict[str, str]], object] | None = None,
+) -> tuple[list[BenchRow], dict[str, str]]:
     """Measure the named cases; ``say`` hears each line of progress, ``keep`` gets all rows after each case.
 
     A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row.
@@ -58,7 +58,7 @@ def run(
     facts = environment(device)
     bandwidth = copy_bandwidth(device)
     facts["copy_gb_per_s"] = f"{bandwidth / 1e9:.1f}"
-    rows: list[Row] = []
+    rows: list[BenchRow] = []
     for name in names:
         say(f"{name}: {CASES[name].title}")
         if CASES[name].needs_gpu and device != "cuda":
@@ -80,7 +80,7 @@ def run(
 
 
 def _run_case(
-    name: str, device: str, data_root: Path | None, bandwidth: float, say: Callable[[str], None], rows: list[Row]
+    name: str, device: str, data_root: Path | None, bandwidth: float, say: Callable[[str], None], rows: list[BenchRow]
 ) -> None:
     """Measure the contenders of one case; every row is kept as it comes."""
     ours: float | None = None
@@ -110,8 +110,8 @@ def _timed(contender: Contender, device: str) -> Timing:
     return Timing(*whole, timing.repeats, timing.peak_bytes)
 
 
-def _skipped(case: str, contender: Contender) -> Row:
-    return Row(case, contender.name, None, None, None, 0, None, None, None, contender.num_edges, contender.skip)
+def _skipped(case: str, contender: Contender) -> BenchRow:
+    return BenchRow(case, contender.name, None, None, None, 0, None, None, None, contender.num_edges, contender.skip)
 
 
 def _peak(case: str, contender: Contender, timing: Timing, device: str, data_root: Path | None) -> int:
@@ -124,10 +124,10 @@ def _peak(case: str, contender: Contender, timing: Timing, device: str, data_roo
     return peak_bytes(case, data_root) if contender.result_bytes else 0
 
 
-def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int, bandwidth: float) -> Row:
+def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int, bandwidth: float) -> BenchRow:
     over = peak / contender.result_bytes if contender.result_bytes and peak else None
     copy = contender.moved_bytes / bandwidth
-    return Row(
+    return BenchRow(
         case=case,
         name=contender.name,
         seconds=round(timing.seconds, 7),
@@ -144,12 +144,12 @@ def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int
     )
 
 
-def is_detail(row: Row) -> bool:
+def is_detail(row: BenchRow) -> bool:
     """Whether a row measures a part of the work, or another work: for those who look for where the time goes."""
     return row.name.endswith((", l2", ", none")) or ", one product" in row.name or ", one normalisation" in row.name
 
 
-def slope(rows: list[Row]) -> float | None:
+def slope(rows: list[BenchRow]) -> float | None:
     """The log-log slope of time against edges over the scaling rows; 1 is linear."""
     points = [(row.num_edges, row.seconds) for row in rows if row.case == "scaling" and row.num_edges and row.seconds]
     if len(points) < 2:
@@ -158,7 +158,7 @@ def slope(rows: list[Row]) -> float | None:
     return float(np.polyfit(edges, seconds, 1)[0])
 
 
-def write(rows: list[Row], facts: dict[str, str], folder: Path, device: str) -> Path:
+def write(rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str) -> Path:
     """``<folder>/<machine>.csv``: the rows, each with the environment it was measured in. Rows of other cases stay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{slug(device)}.csv"
@@ -182,14 +182,14 @@ def machine(path: Path) -> str:
     return next((line["device"] for line in _read(path)), path.stem)
 
 
-def read(path: Path) -> list[Row]:
+def read(path: Path) -> list[BenchRow]:
     """The rows of a result file."""
 
     def number(text: str | None) -> float | None:
         return float(text) if text else None
 
     return [
-        Row(
+        BenchRow(
             case=line["case"],
             name=line["name"],
             seconds=number(line["seconds"]),

@@ -13,7 +13,7 @@ from rfp.backends.problem import Problem
 from rfp.bench import peers
 from rfp.bench.contender import Contender
 from rfp.bench.gate import gate
-from rfp.bench.graphs import first_graphs, molecule_like, random_batch, zinc
+from rfp.bench.generated_graphs import first_graphs, molecule_like, random_batch, zinc
 from rfp.encode import encode
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator
@@ -117,7 +117,7 @@ def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     out = torch.empty(graph.num_nodes, 1, 2, 17, 16, device=graph.device)
     start = features.transpose(0, 1).contiguous()
     for normalization in ("qr", "l2", "none"):
-        kernels = fused.Trajectories(out, graph.offsets, graph.largest, normalization, 1)
+        kernels = fused.KernelLaunches(out, graph.offsets, graph.largest, normalization, 1)
         work = partial(kernels.compute, operators, features=start)
         yield Contender(f"rfp, kernels alone, {normalization}", work, moved_bytes=moved, kernels=True)
     yield Contender(

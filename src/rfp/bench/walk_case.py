@@ -13,7 +13,7 @@ from rfp import products
 from rfp.baselines import random_walk_pe
 from rfp.bench.contender import Contender
 from rfp.bench.gate import GateError
-from rfp.bench.graphs import ARXIV_EDGES, ARXIV_NODES, power_law
+from rfp.bench.generated_graphs import ARXIV_EDGES, ARXIV_NODES, power_law
 from rfp.graph import Graph
 from rfp.operators import from_name
 from rfp.propagate import states

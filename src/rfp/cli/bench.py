@@ -38,7 +38,7 @@ def bench(
             raise unknown_choice("case", name, CASES)
     if device == "cuda" and not torch.cuda.is_available():
         raise ArgumentError("device cuda is not available on this machine; use --device cpu")
-    rows, facts = runner.run(
+    rows, facts = runner.run_cases(
         cases or list(CASES),
         device,
         data_root,

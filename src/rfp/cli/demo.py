@@ -15,7 +15,7 @@ from rfp.atomic import atomic_files
 from rfp.errors import MissingExtraError
 from rfp.operators import from_name
 from rfp.theory.angles import principal_angles
-from rfp.viz.demo_plot import Convergence, draw
+from rfp.viz.demo_plot import DemoConvergence, draw
 
 _STEPS_PRINTED = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
@@ -39,7 +39,7 @@ def demo(
     typer.echo(f"The picture is in {output}. Next: rfp encode examples/karate.csv -o karate.npy")
 
 
-def measure(*, num_channels: int, num_steps: int, seed: int) -> Convergence:
+def measure(*, num_channels: int, num_steps: int, seed: int) -> DemoConvergence:
     r"""Encode the (unweighted) karate club and compare every step with the eigenvectors of Â.
 
     For subspace iteration with a symmetric operator the largest principal angle obeys
@@ -64,7 +64,7 @@ def measure(*, num_channels: int, num_steps: int, seed: int) -> Convergence:
     angles = torch.stack([principal_angles(a, eigenvectors)[-1] for a in states])
     rate = float((eigenvalues[-1] / eigenvalues[-2]).abs())
     layout = nx.kamada_kawai_layout(club)
-    return Convergence(
+    return DemoConvergence(
         edges=edges,
         positions=torch.tensor([list(layout[node]) for node in sorted(club)]),
         states=states,
@@ -76,7 +76,7 @@ def measure(*, num_channels: int, num_steps: int, seed: int) -> Convergence:
     )
 
 
-def _table(data: Convergence) -> Table:
+def _table(data: DemoConvergence) -> Table:
     k = data.cosines.size(1)
     values = ", ".join(f"{value:.3f}" for value in data.eigenvalues[:k].tolist())
     table = Table(

@@ -76,7 +76,7 @@ def table(
         raise typer.BadParameter("give the number of a table, 1 to 7, or --check")
     spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only), num_seeds=seeds)
     folder = output or results / "tables"
-    job = table_run.Job(spec, results, folder, num_seeds=seeds, others=others)
+    job = table_run.TableJob(spec, results, folder, num_seeds=seeds, others=others)
     if dry_run:
         for line in table_run.plan_lines(job):
             typer.echo(line)

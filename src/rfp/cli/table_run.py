@@ -33,7 +33,7 @@ from rfp.viz.ablation import Curve, plot
 
 
 @dataclass(frozen=True)
-class Job:
+class TableJob:
     """A table to be made.
 
     Args:
@@ -100,7 +100,7 @@ def chosen(
     return replace(spec, is_part=spec.is_part or fewer)
 
 
-def plan_lines(job: Job) -> list[str]:
+def plan_lines(job: TableJob) -> list[str]:
     """What is done and what would be run, a line for each cell."""
     known = read_results(job.results)
     lines, waiting = [], 0
@@ -114,7 +114,7 @@ def plan_lines(job: Job) -> list[str]:
     return [*lines, f"{len(lines)} cells, {waiting} runs to do"]
 
 
-def run_job(job: Job, workspace: Workspace, jobs: int = 1) -> int:
+def run_job(job: TableJob, workspace: Workspace, jobs: int = 1) -> int:
     """Run what is missing, ``jobs`` cells at a time; returns the number of cells that failed."""
     device = workspace.torch_device().type  # raises at once if there is none
     if job.measures_cost:
@@ -126,7 +126,9 @@ def run_job(job: Job, workspace: Workspace, jobs: int = 1) -> int:
         except (MemoryError, RuntimeError) as error:
             if isinstance(error, RFPError) or "out of memory" not in str(error):
                 raise
-            raise ArgumentError(f"out of memory on {device}; lower the sizes in rfp.reproduce.settings") from error
+            raise ArgumentError(
+                f"out of memory on {device}; lower the sizes in rfp.reproduce.hyperparameters"
+            ) from error
 
     cells = dearest_last(job.spec.cells(job.num_seeds))
     known = read_results(job.results)
@@ -146,7 +148,7 @@ def _size(spec: TableSpec) -> CostSize:
     return QUICK_SIZE if spec.is_quick else CostSize()
 
 
-def _measure(job: Job, device: str, workspace: Workspace) -> None:
+def _measure(job: TableJob, device: str, workspace: Workspace) -> None:
     path = cost_file(job.results, device, quick=job.spec.is_quick)
     if path.exists():
         workspace.say(f"cost: measured before, see {path}; remove it to measure again")
@@ -155,7 +157,7 @@ def _measure(job: Job, device: str, workspace: Workspace) -> None:
     write_cost(measure_cost(device, size, workspace.say), size, device, path)
 
 
-def render(job: Job) -> Rendered:
+def render(job: TableJob) -> Rendered:
     """Render what result files hold, and write it; without a single result the paper's numbers are shown alone."""
     if not job.results.is_dir():
         raise FileError(f"{job.results}: no such folder of results; correct --results, or train what is missing")

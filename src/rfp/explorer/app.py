@@ -33,7 +33,7 @@ from rfp.explorer.products import nearest, pair_products
 from rfp.explorer.security import Doorkeeper
 from rfp.explorer.snippets import Shown, as_command, as_python
 from rfp.explorer.upload import read_upload, receive
-from rfp.io.writers import Encoding, write_npy
+from rfp.io.writers import EncodedNodes, write_npy
 
 STATIC = Path(__file__).parent / "static"
 _MAX_JSON = 1 << 16
@@ -156,7 +156,7 @@ class Server:
 
     async def npy(self, request: Request) -> Response:
         asked, file = self.encoding(request), io.BytesIO()
-        await in_thread(write_npy, file, Encoding(asked.trajectory.node_first(), None, None, ""))
+        await in_thread(write_npy, file, EncodedNodes(asked.trajectory.node_first(), None, None, ""))
         headers = {"Content-Disposition": 'attachment; filename="encoding.npy"'}
         return Response(file.getvalue(), media_type="application/octet-stream", headers=headers)
 

@@ -2,6 +2,6 @@
 
 from rfp.io.options import LoadedGraph, ReadOptions
 from rfp.io.readers import FORMATS, read_files, read_graph
-from rfp.io.writers import WRITERS, Encoding
+from rfp.io.writers import WRITERS, EncodedNodes
 
-__all__ = ["FORMATS", "WRITERS", "Encoding", "LoadedGraph", "ReadOptions", "read_files", "read_graph"]
+__all__ = ["FORMATS", "WRITERS", "EncodedNodes", "LoadedGraph", "ReadOptions", "read_files", "read_graph"]

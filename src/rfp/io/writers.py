@@ -30,7 +30,7 @@ _ROW_GROUP_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
-class Encoding:
+class EncodedNodes:
     """What is written.
 
     Args:
@@ -60,7 +60,7 @@ class Encoding:
         return np.repeat(np.arange(len(ptr) - 1), ptr.diff().numpy())
 
 
-def write_npy(file: IO[bytes], encoding: Encoding) -> None:
+def write_npy(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write the array alone; also to a pipe."""
     values = encoding.array.contiguous().numpy()
     descr = np.lib.format.dtype_to_descr(values.dtype)
@@ -71,7 +71,7 @@ def write_npy(file: IO[bytes], encoding: Encoding) -> None:
         file.write(view[start : start + _CHUNK].data)
 
 
-def write_npz(file: IO[bytes], encoding: Encoding) -> None:
+def write_npz(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write arrays that ``np.load`` reads without pickle; text ids become a NumPy string array."""
     ids = encoding.names
     arrays = {
@@ -84,7 +84,7 @@ def write_npz(file: IO[bytes], encoding: Encoding) -> None:
     np.savez(file, allow_pickle=False, **arrays)
 
 
-def write_pt(file: IO[bytes], encoding: Encoding) -> None:
+def write_pt(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write a dict of tensors, text ids as a list of strings."""
     ids = encoding.names
     content: dict[str, Any] = {
@@ -102,7 +102,7 @@ def write_pt(file: IO[bytes], encoding: Encoding) -> None:
         raise cause if isinstance(cause, OSError) else error from error
 
 
-def write_parquet(file: IO[bytes], encoding: Encoding) -> None:
+def write_parquet(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write one row for each node in groups of about 64 MB, so that a reader need not hold all of it."""
     try:
         import pyarrow as pa
@@ -125,7 +125,7 @@ def write_parquet(file: IO[bytes], encoding: Encoding) -> None:
     pq.write_table(table, file, row_group_size=min(rows, max(num_rows, 1)), compression="zstd", use_dictionary=["node"])
 
 
-def write_node_ids(file: IO[bytes], encoding: Encoding) -> None:
+def write_node_ids(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write the names of the rows as CSV: column ``node``, and ``graph`` before it for a batch."""
     import pyarrow as pa
     from pyarrow import csv
@@ -136,7 +136,7 @@ def write_node_ids(file: IO[bytes], encoding: Encoding) -> None:
     csv.write_csv(pa.table(columns), file)
 
 
-Writer = Callable[[IO[bytes], Encoding], None]
+Writer = Callable[[IO[bytes], EncodedNodes], None]
 
 # Suffix -> writer. A new format is one function and one line here.
 WRITERS: dict[str, Writer] = {".npy": write_npy, ".npz": write_npz, ".parquet": write_parquet, ".pt": write_pt}

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rfp.nn.replicas import each_affine, input_dropout, shared_affine, shared_dropout
+from rfp.nn.replicated import each_affine, input_dropout, shared_affine, shared_dropout
 from rfp.nn.trajectory_products import TrajectoryProducts
 
 
@@ -94,7 +94,7 @@ class LinearEmbedding(nn.Module):
     r"""One linear map of everything a node has, shared by the trajectories: :math:`W (f^{in} \oplus t_b) + b`.
 
     Node features are multiplied once and added to each trajectory, never copied. In a replicated model
-    (:mod:`rfp.nn.replicas`) what the replicas share is multiplied with the weights of all of them at once.
+    (:mod:`rfp.nn.replicated`) what the replicas share is multiplied with the weights of all of them at once.
 
     Shapes:
         See :meth:`forward`; ``weight`` is ``[d, shared_channels + sum of the drawn widths]``, those B times if the
@@ -106,7 +106,7 @@ class LinearEmbedding(nn.Module):
         torch.Size([3, 5, 8])
     """
 
-    # Read with a leading dimension of replicas (:func:`rfp.nn.replicas.replicate`).
+    # Read with a leading dimension of replicas (:func:`rfp.nn.replicated.replicate`).
     stacked_parameters = ("weight", "bias")
 
     def __init__(self, options: EmbeddingOptions) -> None:

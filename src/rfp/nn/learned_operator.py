@@ -13,7 +13,7 @@ from rfp.graph import Graph
 from rfp.nn.attention import attention_matrix, blockwise_product, fused_is_available, fused_product
 from rfp.nn.gcn import gcn_matrix, gcn_sum
 from rfp.nn.padding import Block, PaddedGraphs
-from rfp.nn.replicas import each_affine, shared_affine
+from rfp.nn.replicated import each_affine, shared_affine
 from rfp.operators import DenseBlock
 from rfp.ragged import offsets
 

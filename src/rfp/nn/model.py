@@ -15,15 +15,15 @@ from rfp.baselines import flip_signs
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
-from rfp.nn.config import LEARNED, ModelConfig, RFPEncoding
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation, training_seed, unchecked_graph
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator
 from rfp.nn.levels import LEVELS, ReadoutOptions
+from rfp.nn.model_config import LEARNED_NAME, ModelConfig, RFPEncoding
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
-from rfp.nn.replicas import replicate
+from rfp.nn.replicated import replicate
 from rfp.nn.trajectory_products import TrajectoryProducts
 from rfp.settings import Settings
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
@@ -112,7 +112,7 @@ class RFPModel(nn.Module):
 
     def _drawn(self, encoding: RFPEncoding) -> RandomFeaturePropagation:
         def operator(name: str) -> Any:
-            if name != LEARNED:
+            if name != LEARNED_NAME:
                 return name
             # Without node features every node starts alike and the GCN tells them apart by their neighbourhoods.
             return LearnedOperator(
@@ -160,7 +160,7 @@ class RFPModel(nn.Module):
         return data
 
     def replicate(self, num_replicas: int) -> RFPModel:
-        """Give every weight a leading dimension of R equal copies, in place (:mod:`rfp.nn.replicas`).
+        """Give every weight a leading dimension of R equal copies, in place (:mod:`rfp.nn.replicated`).
 
         The prediction for a node task is then ``[R, n, out_channels]``; the encodings are drawn once for all.
         """

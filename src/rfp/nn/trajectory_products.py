@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rfp.errors import ArgumentError
 from rfp.nn.layers import MLP, FeatureNorm
-from rfp.nn.replicas import each_affine, shared_affine
+from rfp.nn.replicated import each_affine, shared_affine
 from rfp.precision import matmul_precision
 
 # Without gradients to keep, pairs are multiplied in blocks whose Gram matrices and gathered states take about as much.
@@ -61,7 +61,7 @@ class TrajectoryProducts(nn.Module):
         (torch.Size([1, 3, 16]), torch.Size([1, 6, 16]))
     """
 
-    # Read with a leading dimension of replicas (:func:`rfp.nn.replicas.replicate`).
+    # Read with a leading dimension of replicas (:func:`rfp.nn.replicated.replicate`).
     stacked_parameters = ("first", "second", "alpha")
 
     def __init__(
@@ -106,7 +106,7 @@ class TrajectoryProducts(nn.Module):
             t: ``[..., n, T k]``.
             scale: ``[n, 1]``, multiplies the products of a node. With the number of nodes of its graph, states whose
                 columns have unit length give products that do not shrink as graphs grow.
-            each: Of a replicated module (:mod:`rfp.nn.replicas`): whether ``t`` begins with a dimension of replicas
+            each: Of a replicated module (:mod:`rfp.nn.replicated`): whether ``t`` begins with a dimension of replicas
                 too, as behind a learned operator, instead of being the same for all of them.
         """
         return self._finished(self.node_products(t, each=each), scale)

@@ -10,9 +10,9 @@ from typing import Any
 from rfp.data.metrics import METRICS
 from rfp.reproduce.paper import PaperNumber, find, paper_numbers
 from rfp.reproduce.spec import Cell, TableSpec
-from rfp.train.config import RunConfig
 from rfp.train.halving import IN_PROGRAM
 from rfp.train.results import Result, RunRecord
+from rfp.train.run_config import RunConfig
 
 # Marks of a cell, explained below the table.
 EARLIER, PRODUCTS = "°", "ᵖ"

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import rfp
-from rfp.bench.graphs import ARXIV_EDGES, ARXIV_NODES, power_law
+from rfp.bench.generated_graphs import ARXIV_EDGES, ARXIV_NODES, power_law
 from rfp.bench.measure import Timing, measure
 from rfp.errors import NumericalError
 from rfp.graph import Graph

@@ -8,7 +8,7 @@ from rfp.data import DATASETS, DataConfig
 from rfp.errors import unknown_choice
 from rfp.reproduce.spec import cell_config, first_of_search
 from rfp.reproduce.tables import TABLES
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 
 _ROWS = ("rfp-qr-A", "rfp-qr-LA")
 # Data sets that are in no table of their own.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
 from rfp.reproduce.spec import Cell, Column
-from rfp.train.config import RunConfig
 from rfp.train.results import Result
+from rfp.train.run_config import RunConfig
 from rfp.train.runs import OutOfTime
 
 Run = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]

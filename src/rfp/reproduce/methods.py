@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rfp.reproduce import settings as at
+from rfp.reproduce import hyperparameters as at
 
 L, A, WALK, LEARNED = "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
-Encoding = dict[str, Any]
+EncodingValues = dict[str, Any]
 # In the place of k: as many channels as the graph has nodes. Wide and slow, so such rows run only on request.
 ALL_NODES = -1
 
@@ -47,17 +47,17 @@ _CHANNELS = {"model.encodings.0.num_channels": (at.NODE_CHANNELS, at.NODE_CHANNE
 _OPERATOR_LR = {"training.operator_lr": (1.0, 0.1)}
 
 
-def rfp(*operators: str, k: int, P: int = at.NUM_STEPS, **more: Any) -> Encoding:
+def rfp(*operators: str, k: int, P: int = at.NUM_STEPS, **more: Any) -> EncodingValues:
     """An RFP encoding; what is left at its default is left out, so that equal encodings read alike."""
     return {"name": "rfp", "num_channels": k, "num_steps": P, "operators": list(operators), **more}
 
 
-def rnf(k: int) -> Encoding:
+def rnf(k: int) -> EncodingValues:
     """Random features, normal as in Abboud et al."""
     return {"name": "rnf", "num_channels": k}
 
 
-def eigenvectors(operator: str, k: int) -> Encoding:
+def eigenvectors(operator: str, k: int) -> EncodingValues:
     """Smallest eigenvalues of L̂, largest in magnitude of Â (section A.1). Two in one model need two attributes."""
     which = "smallest" if operator == L else "largest_magnitude"
     return {
@@ -72,7 +72,7 @@ def eigenvectors(operator: str, k: int) -> Encoding:
 def _row(
     row: str,
     label: str,
-    *encodings: Encoding,
+    *encodings: EncodingValues,
     on_request: bool = False,
     search: Mapping[str, tuple[Any, ...]] | None = None,
     printed_as: str = "",
@@ -82,7 +82,7 @@ def _row(
 
 
 def _dss(
-    row: str, label: str, *encodings: Encoding, search: Mapping[str, tuple[Any, ...]] | None = None, **model: Any
+    row: str, label: str, *encodings: EncodingValues, search: Mapping[str, tuple[Any, ...]] | None = None, **model: Any
 ) -> Row:
     several = [{**encoding, "num_trajectories": at.NUM_TRAJECTORIES} for encoding in encodings]
     return _row(row, label, *several, search=search, trajectories="dss", **model)

@@ -8,10 +8,10 @@ from typing import Any
 
 from rfp.data import DATASETS
 from rfp.errors import ArgumentError, unknown_choice
-from rfp.reproduce import settings
+from rfp.reproduce import hyperparameters
 from rfp.reproduce.budget import widest
 from rfp.reproduce.methods import ALL_NODES, Row
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Column:
     Args:
         id: As in ``paper.csv``: the data set's name, or ``counting/<target>``.
         label: For people.
-        family: A key of :data:`rfp.reproduce.settings.FAMILIES`.
+        family: A key of :data:`rfp.reproduce.hyperparameters.FAMILIES`.
         needed: ``False`` for data that most people do not have: its absence is said and is no failure.
     """
 
@@ -152,22 +152,22 @@ class TableSpec:
 
     def _cell(self, row: Row, column: Column, num_seeds: int | None) -> Cell:
         config = cell_config(row, column)
-        family = settings.FAMILIES[column.family]
+        family = hyperparameters.FAMILIES[column.family]
         splits = family.num_splits
         if self.is_quick:
             config = first_of_search(config).with_values(self.quick.values)
             config = replace(config, name=f"quick-{config.name}")
             splits = min(splits, self.quick.num_splits)
-        usual = 1 if self.is_quick else settings.SEEDS.get((column.id, row.id), family.num_seeds)
+        usual = 1 if self.is_quick else hyperparameters.SEEDS.get((column.id, row.id), family.num_seeds)
         return Cell(row, column, config, tuple(range(num_seeds or usual)), tuple(range(splits)))
 
 
 def cell_config(row: Row, column: Column) -> RunConfig:
     """The config of a method on a data set: the family's values, then the data set's, then the row's."""
-    family = settings.FAMILIES[column.family]
-    of_row = [settings.ROWS.get((name, row.id), {}) for name in (column.family, column.id)]
+    family = hyperparameters.FAMILIES[column.family]
+    of_row = [hyperparameters.ROW_VALUES.get((name, row.id), {}) for name in (column.family, column.id)]
     layers: list[Mapping[str, Mapping[str, Any]]] = [
-        settings.DATASETS.get(column.id, {}),
+        hyperparameters.DATASET_VALUES.get(column.id, {}),
         {"model": row.model},
         *of_row,
     ]

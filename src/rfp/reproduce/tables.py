@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rfp.reproduce.hyperparameters import PRODUCT_ROWS
 from rfp.reproduce.methods import Row, graph_rows, node_rows
-from rfp.reproduce.settings import PRODUCT_ROWS
 from rfp.reproduce.spec import Column, Quick, TableSpec
 
 

@@ -81,5 +81,5 @@ def _train(
     except (MemoryError, RuntimeError) as error:
         if "out of memory" not in str(error) and not isinstance(error, MemoryError):
             raise
-        return "argument", "out of memory; use fewer --jobs, or lower the sizes in rfp.reproduce.settings"
+        return "argument", "out of memory; use fewer --jobs, or lower the sizes in rfp.reproduce.hyperparameters"
     return None

@@ -1,7 +1,7 @@
 """Training: from a config to a result file."""
 
-from rfp.train.config import RunConfig, TrainingConfig, read_config
 from rfp.train.results import Result, RunRecord, read_result, read_results
+from rfp.train.run_config import RunConfig, TrainingConfig, read_config
 from rfp.train.runs import OutOfTime, Workspace, run
 
 __all__ = [

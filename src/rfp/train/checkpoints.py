@@ -10,7 +10,7 @@ import torch
 
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 FORMAT = "rfp-checkpoint-2"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rfp.errors import ArgumentError, unknown_choice
 
 if TYPE_CHECKING:  # which hold a plan
-    from rfp.train.config import RunConfig
     from rfp.train.results import Trial
+    from rfp.train.run_config import RunConfig
 
 # Values that replicas of one program may differ in; every other searched key needs a program of its own.
 IN_PROGRAM = ("training.lr", "training.weight_decay")
@@ -88,7 +88,7 @@ class Halving:
 
 
 @dataclass(frozen=True)
-class Step:
+class HalvingStep:
     """One combination to be trained next."""
 
     stage: str
@@ -121,7 +121,7 @@ class Chosen:
 
 def next_step(
     config: RunConfig, halving: Halving, trials: Sequence[Trial], *, splits: Sequence[int], seeds: Sequence[int]
-) -> Step | None:
+) -> HalvingStep | None:
     """What is to be trained after these trials; ``None`` when the choice can be made."""
     screened = [trial for trial in trials if trial.stage == SCREEN]
     tried = {point_text(outer_values(trial.values)) for trial in screened}
@@ -131,7 +131,7 @@ def next_step(
         if point is not None:
             pairs = tuple((lr, wd) for lr in config.search[IN_PROGRAM[0]] for wd in config.search[IN_PROGRAM[1]])
             few = tuple(splits[: halving.screen_splits])
-            return Step(SCREEN, point, pairs, few, tuple(seeds[:1]), halving.screen_epochs)
+            return HalvingStep(SCREEN, point, pairs, few, tuple(seeds[:1]), halving.screen_epochs)
     best = screened
     if halving.longer:
         longer = [trial for trial in trials if trial.stage == LONGER]
@@ -139,7 +139,7 @@ def next_step(
         for trial in _best(screened, halving.longer, halving.apart):
             if point_text(outer_values(trial.values)) not in known:
                 pairs = tuple((lr, wd) for lr, wd, _ in trial.pairs[: halving.longer_pairs])
-                return Step(
+                return HalvingStep(
                     LONGER, outer_values(trial.values), pairs, tuple(splits), tuple(seeds[:1]), halving.longer_epochs
                 )
         best = longer
@@ -241,9 +241,11 @@ def _best(trials: Sequence[Trial], count: int, apart: str) -> list[Trial]:
     return taken
 
 
-def final_step(outer: Mapping[str, Any], pairs: tuple[Pair, ...], splits: Sequence[int], seeds: Sequence[int]) -> Step:
+def final_step(
+    outer: Mapping[str, Any], pairs: tuple[Pair, ...], splits: Sequence[int], seeds: Sequence[int]
+) -> HalvingStep:
     """A combination at full length, on all splits and seeds."""
-    return Step(FINAL, outer, pairs, tuple(splits), tuple(seeds))
+    return HalvingStep(FINAL, outer, pairs, tuple(splits), tuple(seeds))
 
 
 def _order(trial: Trial) -> float:

@@ -18,14 +18,14 @@ from rfp.errors import ArgumentError, MissingExtraError
 from rfp.nn import RFPModel
 from rfp.train.batches import Batches
 from rfp.train.checkpoints import LAST, check_identity, read_checkpoint
-from rfp.train.config import RunConfig
-from rfp.train.encodings import fixed_encodings
 from rfp.train.evaluation import predict, score
+from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.quiet import quiet
 from rfp.train.results import RunRecord
+from rfp.train.run_config import RunConfig
 
 if TYPE_CHECKING:
-    from rfp.train.loop import TrainingLoop
+    from rfp.train.training_loop import TrainingLoop
 
 
 def fit(
@@ -99,7 +99,7 @@ def _trained(
     with quiet():
         from lightning.fabric import Fabric
 
-        from rfp.train.loop import TrainingLoop
+        from rfp.train.training_loop import TrainingLoop
 
     for part in ("train", "val", "test"):
         if not len(loaded.rows(part, split)):
@@ -163,7 +163,7 @@ def _resume(loop: TrainingLoop, folder: Path, wanted: bool, say: Callable[[str],
 
 def _final_scores(loop: TrainingLoop, device: torch.device, parts: Sequence[str]) -> dict[str, float]:
     """The best weights on the validation and, for the first and only time, on the test part."""
-    from rfp.train.loop import EVALUATION_BATCH
+    from rfp.train.training_loop import EVALUATION_BATCH
 
     training, task = loop.config.training, loop.loaded.task
     loop.model.load_state_dict(loop.best)  # type: ignore[arg-type]

@@ -16,10 +16,10 @@ from torch import Tensor
 from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
-from rfp.train.config import RunConfig
 from rfp.train.halving import IN_PROGRAM, Pair
-from rfp.train.replicas import Replica, ReplicaProgram, examine, one_seed_a_program
+from rfp.train.replica_program import Replica, ReplicaProgram, examine, one_seed_a_program
 from rfp.train.results import RunRecord, Trial
+from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings
 
 

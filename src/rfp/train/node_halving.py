@@ -8,9 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rfp.errors import ArgumentError, NumericalError
-from rfp.train.halving import FINAL, IN_PROGRAM, Halving, Step, choices, final_step, next_step, outer_values, point_text
+from rfp.train.halving import (
+    FINAL,
+    IN_PROGRAM,
+    Halving,
+    HalvingStep,
+    choices,
+    final_step,
+    next_step,
+    outer_values,
+    point_text,
+)
 from rfp.train.node_grid import NodeTrainer, mean_validation
-from rfp.train.replicas import ReplicaProgram
+from rfp.train.replica_program import ReplicaProgram
 from rfp.train.results import RunRecord, Trial
 
 
@@ -77,7 +87,7 @@ def halve(
     return Halved(records[0], done, others)
 
 
-def _tried(trainer: NodeTrainer, step: Step, what: str) -> tuple[Trial, list[ReplicaProgram]]:
+def _tried(trainer: NodeTrainer, step: HalvingStep, what: str) -> tuple[Trial, list[ReplicaProgram]]:
     start = time.perf_counter()
     num_runs, epochs = len(step.splits) * len(step.seeds), step.epochs or 0
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError
-from rfp.train.config import RunConfig
+from rfp.train.run_config import RunConfig
 
 FORMAT = "rfp-result-1"
 # Scores that people read in percent.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from rfp.train.config import TrainingConfig
+from rfp.train.run_config import TrainingConfig
 
 
 def scheduled_factor(training: TrainingConfig, epoch: int) -> float:

@@ -14,12 +14,12 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment
 from rfp.errors import ArgumentError
-from rfp.train.config import RunConfig
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
-from rfp.train.replicas import unfit
+from rfp.train.replica_program import unfit
 from rfp.train.results import Result, RunRecord, Trial, read_result
+from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings, search
 
 # Graphs with more nodes train one run at a time unless replicas are asked for (PubMed, the largest of the ten-split

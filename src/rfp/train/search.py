@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rfp.errors import ArgumentError, MissingExtraError, NumericalError, unknown_choice
-from rfp.train.config import RunConfig
 from rfp.train.results import Trial
+from rfp.train.run_config import RunConfig
 
 # Section A.1 of the paper. P, k and B belong to an encoding: see paper_grid.
 PAPER_GRID: dict[str, tuple[Any, ...]] = {
@@ -31,14 +31,14 @@ WHOLE_GRID_MAX = 64
 # Trials of a search that does not try the whole grid.
 DEFAULT_TRIALS = 50
 
-Report = Callable[[int, float], None]
+TellScore = Callable[[int, float], None]
 """Called with the epoch and the validation score; raises :class:`Hopeless` where the trial should end."""
-Objective = Callable[[RunConfig, Report], float]
+Objective = Callable[[RunConfig, TellScore], float]
 """From a config without ``search`` to its validation score. It has no way to hand back a test score."""
 
 
 class Hopeless(Exception):  # noqa: N818 - not an error: the trial ends early because others were better by then
-    """Raised by :data:`Report`; let it pass through the training loop."""
+    """Raised by :data:`TellScore`; let it pass through the training loop."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class _Study:
         trial = self.study.ask({key: choice(options) for key, options in texts.items()})
         return trial, {key: self._search[key][texts[key].index(trial.params[key])] for key in self._search}
 
-    def reporter(self, trial: Any) -> Report:
+    def reporter(self, trial: Any) -> TellScore:
         def report(epoch: int, score: float) -> None:
             if math.isfinite(score):
                 trial.report(score, epoch)

@@ -15,7 +15,7 @@ _COLOURS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#8d6a9f")
 
 
 @dataclass(frozen=True)
-class Convergence:
+class DemoConvergence:
     """What the picture and the table show.
 
     Args:
@@ -39,7 +39,7 @@ class Convergence:
     cosines: Tensor
 
 
-def draw(data: Convergence, file: IO[bytes], *, channel: int = 1) -> None:
+def draw(data: DemoConvergence, file: IO[bytes], *, channel: int = 1) -> None:
     """Write the picture as PNG; ``channel`` (from 0) is the one shown on the nodes."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -66,7 +66,7 @@ def draw(data: Convergence, file: IO[bytes], *, channel: int = 1) -> None:
     figure.savefig(file, format="png", dpi=160)
 
 
-def _draw_graph(axis: Any, data: Convergence, values: Tensor, title: str) -> None:
+def _draw_graph(axis: Any, data: DemoConvergence, values: Tensor, title: str) -> None:
     ends = data.positions[data.edges]  # [2, m, 2]
     x, y = ends[..., 0].numpy(), ends[..., 1].numpy()
     axis.plot(x, y, color="#b8b8b8", linewidth=0.6, zorder=1)
@@ -89,7 +89,7 @@ def _draw_graph(axis: Any, data: Convergence, values: Tensor, title: str) -> Non
     axis.axis("off")
 
 
-def _draw_angles(axis: Any, data: Convergence) -> None:
+def _draw_angles(axis: Any, data: DemoConvergence) -> None:
     steps = range(len(data.angles))
     k = data.eigenvectors.size(1)
     axis.semilogy(steps, data.angles.tan().numpy(), "o-", color=_COLOURS[0], markersize=4, label="measured")
@@ -102,7 +102,7 @@ def _draw_angles(axis: Any, data: Convergence) -> None:
     _finish(axis)
 
 
-def _draw_cosines(axis: Any, data: Convergence) -> None:
+def _draw_cosines(axis: Any, data: DemoConvergence) -> None:
     for j, colour in enumerate(_COLOURS[: data.cosines.size(1)]):
         axis.plot(data.cosines[:, j].numpy(), ".-", color=colour, label=f"channel {j + 1}")
     axis.set_xlabel("step p")

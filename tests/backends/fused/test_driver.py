@@ -29,7 +29,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def expected(case: triton_cases.Case) -> tuple[torch.Tensor, Counter[str]]:
     problem = case.problem("cpu")
-    steps = [list(reference.loop(problem, S)) for S in problem.operators]
+    steps = [list(reference.reference_steps(problem, S)) for S in problem.operators]
     states = [torch.stack([step.state.transpose(0, 1) for step in of_one], dim=2) for of_one in steps]
     return torch.stack(states, dim=2), count_events(step.events for of_one in steps for step in of_one)
 

@@ -35,7 +35,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def expected(case: learned_cases.Case) -> tuple[Tensor, list[Tensor], Counter[str]]:
     """By autograd (the reference) or the guarded gradient (the sparse loop), a step at a time in float64."""
     problem = case.problem(torch.float64)
-    loop = reference.loop if case.against == "reference" else sparse.loop
+    loop = reference.reference_steps if case.against == "reference" else sparse.sparse_steps
     steps = [list(loop(problem, operator)) for operator in problem.operators]
     states = [torch.stack([step.state for step in of_one], dim=2) for of_one in steps]
     tally = count_events(step.events for of_one in steps for step in of_one)
@@ -67,7 +67,7 @@ def test_a_product_that_is_zero_stays_zero(results: Any, name: str) -> None:
     case = learned_cases.zero_products()[name]
     states, grads, tally = results[name]
     problem = case.problem(torch.float32)
-    steps = list(sparse.loop(problem, problem.operators[0]))
+    steps = list(sparse.sparse_steps(problem, problem.operators[0]))
     want = torch.stack([step.state for step in steps], dim=2).transpose(0, 1)[:, :, None]
     matrices = [block.matrix for block in blocks_of(problem.operators[0]) or []]
     right = torch.autograd.grad((want * case.weight(want.shape)).sum(), matrices)

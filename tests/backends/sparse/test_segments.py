@@ -44,7 +44,7 @@ def test_many_chunks() -> None:
 
 def test_products_are_exact_where_tf32_is_allowed() -> None:
     import rfp
-    from rfp.bench.graphs import power_law
+    from rfp.bench.generated_graphs import power_law
     from rfp.precision import matmul_precision
 
     device = "cuda" if torch.cuda.is_available() else "cpu"

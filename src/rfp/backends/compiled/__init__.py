@@ -19,7 +19,7 @@ COMPILED_MAX_NODES = 512
 COMPILED_MAX_CHANNELS = 128
 
 
-def obstacle(problem: Problem) -> str:
+def _obstacle(problem: Problem) -> str:
     """Why this backend cannot run a problem; empty if it can."""
     if problem.features.device.type != "cpu":
         return NOT_ON_A_CPU
@@ -37,11 +37,11 @@ def obstacle(problem: Problem) -> str:
     return "" if compiled_available() else "Numba is not installed"
 
 
-def whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
+def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Numba."""
-    from rfp.backends.compiled.driver import run
+    from rfp.backends.compiled.driver import compiled_trajectory
 
-    return run(problem, dtype, done)
+    return compiled_trajectory(problem, dtype, done)
 
 
-COMPILED = Backend("compiled", obstacle, whole=whole, serves=f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU")
+COMPILED = Backend("compiled", _obstacle, whole=_whole, serves=f"graphs of at most {COMPILED_MAX_NODES} nodes on a CPU")

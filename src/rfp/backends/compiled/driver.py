@@ -16,7 +16,7 @@ from rfp.operators import MatrixOperator
 _CODES = {"none": 0, "l2": 1, "qr": 2}
 
 
-def run(
+def compiled_trajectory(
     problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
 ) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.

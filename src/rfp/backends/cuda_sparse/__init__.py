@@ -17,24 +17,24 @@ from rfp.operators import Operator
 CUDA_SPARSE_MAX_CHANNELS = 64
 
 
-def obstacle(problem: Problem) -> str:
+def _obstacle(problem: Problem) -> str:
     """Why this backend cannot run a problem; empty if it can."""
     general = kernel_obstacle(problem, CUDA_SPARSE_MAX_CHANNELS)
     return general or ("several graphs" if len(problem.ptr) != 2 else "")
 
 
-def steps(problem: Problem, operator: Operator) -> Iterator[Step]:
+def _steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.cuda_sparse.driver import loop
+    from rfp.backends.cuda_sparse.driver import cuda_sparse_steps
 
-    return loop(problem, operator)
+    return cuda_sparse_steps(problem, operator)
 
 
-def whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
+def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.cuda_sparse.driver import run
+    from rfp.backends.cuda_sparse.driver import cuda_sparse_trajectory
 
-    return run(problem, dtype, done)
+    return cuda_sparse_trajectory(problem, dtype, done)
 
 
-CUDA_SPARSE = Backend("cuda_sparse", obstacle, steps=steps, whole=whole, serves="one graph on a GPU")
+CUDA_SPARSE = Backend("cuda_sparse", _obstacle, steps=_steps, whole=_whole, serves="one graph on a GPU")

@@ -43,7 +43,7 @@ _ROWS = {16: 128, 32: 64, 64: 64}
 _PROGRAMS = {16: 8, 32: 4, 64: 2}
 
 
-def run(
+def cuda_sparse_trajectory(
     problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
 ) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
@@ -63,7 +63,7 @@ def run(
             found.append(blindly)
         else:
             number = o if len(problem.operators) > 1 else None
-            for p, (a, events, _) in enumerate(numbered(loop(problem, operator), number)):
+            for p, (a, events, _) in enumerate(numbered(cuda_sparse_steps(problem, operator), number)):
                 out[:, :, o, p] = a.transpose(0, 1)
                 found.append(events)
         done(problem.num_steps)
@@ -83,7 +83,7 @@ def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events
         return None  # at which step, the careful way tells
 
 
-def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
+def cuda_sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     """Yield the states ``[B, n, k]`` of Eq. 1 one at a time; three steps' worth of memory with the one yielded.
 
     The host looks at each step, and takes one that is ill-conditioned through :mod:`rfp.backends.sparse.orthonormal`.

@@ -18,7 +18,7 @@ FUSED_MAX_NODES = 128
 FUSED_MAX_CHANNELS = 64
 
 
-def obstacle(problem: Problem) -> str:
+def _obstacle(problem: Problem) -> str:
     """Why this backend cannot run a problem; empty if it can."""
     if general := kernel_obstacle(problem, FUSED_MAX_CHANNELS):
         return general
@@ -26,11 +26,11 @@ def obstacle(problem: Problem) -> str:
     return f"every graph has more than {FUSED_MAX_NODES} nodes" if smallest > FUSED_MAX_NODES else ""
 
 
-def whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
+def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.fused.driver import run
+    from rfp.backends.fused.driver import fused_trajectory
 
-    return run(problem, dtype, done)
+    return fused_trajectory(problem, dtype, done)
 
 
-FUSED = Backend("fused", obstacle, whole=whole, serves=f"graphs of at most {FUSED_MAX_NODES} nodes on a GPU")
+FUSED = Backend("fused", _obstacle, whole=_whole, serves=f"graphs of at most {FUSED_MAX_NODES} nodes on a GPU")

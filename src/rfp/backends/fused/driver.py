@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rfp.backends.fused import FUSED_MAX_CHANNELS, FUSED_MAX_NODES
 from rfp.backends.fused.lane_layouts import lanes_in_order
-from rfp.backends.fused.larger_graphs import fill_larger_graphs
+from rfp.backends.fused.large_graphs_apart import fill_large_graphs
 from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
 from rfp.backends.problem import Problem, rounding_units, tell_nobody
 from rfp.errors import ArgumentError
@@ -44,7 +44,7 @@ _SLOTS = 4
 _REGISTERS = {32: 128, 64: 168}
 
 
-def run(
+def fused_trajectory(
     problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
 ) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
@@ -58,11 +58,11 @@ def run(
     dtype = _kernel_dtype(cast(str, problem.normalization), storage_dtype)
     out = torch.empty(n, b, len(operators), steps + 1, k, dtype=dtype, device=features.device)
     _, largest = problem.size_range
-    trajectories = Trajectories(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
+    trajectories = KernelLaunches(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
     trajectories.compute(operators, features=features)
     events = trajectories.events
     if largest > FUSED_MAX_NODES:
-        events = count_events([events, *fill_larger_graphs(problem, FUSED_MAX_NODES, out)])
+        events = count_events([events, *fill_large_graphs(problem, FUSED_MAX_NODES, out)])
     done(steps * len(operators))
     return out.to(storage_dtype), events
 
@@ -82,8 +82,8 @@ def draw(
     storage_dtype: torch.dtype = torch.float32,
     largest: int | None = None,
 ) -> tuple[Tensor, Events]:
-    """:func:`run` from features drawn inside the kernel: what a training step wants. The numbers are those of
-    :func:`rfp.features.random_features`.
+    """:func:`fused_trajectory` from features drawn inside the kernel: what a training step wants. The numbers are those
+    of :func:`rfp.features.random_features`.
 
     Args:
         graph: The batch, on a GPU, of graphs of at most 128 nodes.
@@ -105,7 +105,7 @@ def draw(
         raise ArgumentError(f"the kernel draws {', '.join(DISTRIBUTION_CODES)}, got {distribution!r}; use rfp.encode")
     shape = (graph.num_nodes, num_trajectories, len(operators), num_steps + 1, num_channels)
     out = torch.empty(shape, dtype=_kernel_dtype(normalization, storage_dtype), device=graph.device)
-    trajectories = Trajectories(out, graph.offsets, largest, normalization, normalize_every)
+    trajectories = KernelLaunches(out, graph.offsets, largest, normalization, normalize_every)
     trajectories.compute(
         operators,
         keys=graph.keys if graph_keys is None else graph_keys.to(graph.device, torch.int64),
@@ -121,7 +121,7 @@ def _kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype
     return torch.float32 if normalization == "qr" else storage_dtype
 
 
-class Trajectories:
+class KernelLaunches:
     """One result tensor and the launches that fill it."""
 
     def __init__(self, out: Tensor, ptr: Tensor, largest: int, normalization: str, normalize_every: int) -> None:
@@ -150,11 +150,11 @@ class Trajectories:
     ) -> None:
         """Launch for each run of operators that share their index tensors, and each width of graphs."""
         for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
-            if self._all_right(operators, features, keys, raw_keys, root, distribution, lanes):
+            if self._launch_all(operators, features, keys, raw_keys, root, distribution, lanes):
                 return
             self.dropped.zero_()
 
-    def _all_right(
+    def _launch_all(
         self,
         operators: Sequence[MatrixOperator],
         features: Tensor | None,

@@ -18,7 +18,7 @@ LEARNED_MAX_NODES = 64
 LEARNED_MAX_CHANNELS = 32
 
 
-def obstacle(problem: Problem) -> str:
+def _obstacle(problem: Problem) -> str:
     """Why this backend cannot run a problem; empty if it can."""
     if not problem.differentiable:
         return NOT_DIFFERENTIATED
@@ -43,17 +43,17 @@ def obstacle(problem: Problem) -> str:
     return "" if triton_available() else "Triton is not installed"
 
 
-def whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
+def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.learned.driver import run
+    from rfp.backends.learned.driver import learned_trajectory
 
-    return run(problem, dtype, done)
+    return learned_trajectory(problem, dtype, done)
 
 
 LEARNED = Backend(
     "learned",
-    obstacle,
-    whole=whole,
+    _obstacle,
+    whole=_whole,
     serves=f"learned operators of graphs of at most {LEARNED_MAX_NODES} nodes on a GPU",
     passed_over="a learned operator is differentiated through; no kernel for it: {}",
 )

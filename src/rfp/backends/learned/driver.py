@@ -32,7 +32,7 @@ FORWARD_WARPS = {(16, 16): 1, (16, 32): 1, (32, 16): 1, (32, 32): 2, (64, 16): 4
 BACKWARD_WARPS = {(16, 16): 1, (16, 32): 2, (32, 16): 2, (32, 32): 4, (64, 16): 4, (64, 32): 8}
 
 
-def run(
+def learned_trajectory(
     problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
 ) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, differentiable once in the operators' blocks.

@@ -16,16 +16,16 @@ from rfp.rounding import Rounding
 Normalize = Callable[[Tensor, Tensor, Rounding | None], Step]
 
 
-def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
+def reference_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     r"""Yield :math:`a^{(0)}, \dots, a^{(P)}`, each ``[B, n, k]``.
 
     .. math:: \hat a^{(p)} = S a^{(p-1)}, \qquad
               a^{(p)} = N(\hat a^{(p)}) \text{ if } p \bmod w = 0 \text{ else } \hat a^{(p)}
     """
-    return steps(problem, operator, [S.__matmul__ for S in factors(operator)], as_steps(problem.normalization))
+    return loop_with(problem, operator, [S.__matmul__ for S in factors(operator)], as_steps(problem.normalization))
 
 
-def steps(
+def loop_with(
     problem: Problem, operator: Operator, products: Sequence[Callable[[Tensor], Tensor]], normalize: Normalize
 ) -> Iterator[Step]:
     """The loop with these ways of multiplying by the factors of S, ``[n, B k] -> [n, B k]``, and of normalising."""

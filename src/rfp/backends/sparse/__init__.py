@@ -1,6 +1,6 @@
 """``sparse``: CSR product and Gram-matrix QR: one large graph, any batch, any operator."""
 
 from rfp.backends.backend import Backend
-from rfp.backends.sparse.loop import loop as steps
+from rfp.backends.sparse.loop import sparse_steps
 
-SPARSE = Backend("sparse", lambda problem: "", steps=steps)
+SPARSE = Backend("sparse", lambda problem: "", steps=sparse_steps)

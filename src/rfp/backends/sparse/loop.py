@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rfp.available import compiled_available
 from rfp.backends.problem import Problem, Step
-from rfp.backends.reference.loop import Normalize, as_steps, steps
+from rfp.backends.reference.loop import Normalize, as_steps, loop_with
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.backends.sparse.orthonormal_grad import orthonormalize
 from rfp.normalization import NormalizationChoice
@@ -16,7 +16,7 @@ from rfp.operators import MatrixOperator, Operator, factors
 from rfp.rounding import Rounding
 
 
-def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
+def sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     """Yield the states ``[B, n, k]`` of Eq. 1, equal to the reference up to rounding.
 
     A learned operator is differentiated through, with the guarded backward of ``orthonormal_grad``.
@@ -26,7 +26,7 @@ def loop(problem: Problem, operator: Operator) -> Iterator[Step]:
     products = {id(S): fast_product(S, problem.features) for S in own}
     num_columns = problem.features.size(0) * problem.features.size(2)
     normalize = fast_normalization(problem.normalization, problem.ptr, num_columns, operator.differentiable)
-    return steps(problem, operator, [products[id(S)] for S in own], normalize)
+    return loop_with(problem, operator, [products[id(S)] for S in own], normalize)
 
 
 def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:

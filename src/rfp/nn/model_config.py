@@ -19,7 +19,7 @@ from rfp.nn.readout import READOUTS
 from rfp.settings import Settings, as_integer
 from rfp.transforms import BASELINES, NodeEncodingTransform
 
-LEARNED = "learned"
+LEARNED_NAME = "learned"
 TRAJECTORIES = ("concatenate", "independent", "dss")
 _PRODUCT_SIZES = (("product_channels", 1), ("product_layers", 1))
 
@@ -49,7 +49,7 @@ class RFPEncoding(Settings):
             object.__setattr__(self, name, as_integer(name, getattr(self, name), 1))
 
     def _other_operators(self) -> tuple[str, ...]:
-        return (LEARNED,)
+        return (LEARNED_NAME,)
 
     @property
     def shape(self) -> DrawnShape:
@@ -68,10 +68,10 @@ _OLD_NAMES: dict[str, tuple[str, dict[Any, Any] | None]] = {
 }
 
 
-Encoding = RFPEncoding | NodeEncodingTransform
+ModelEncoding = RFPEncoding | NodeEncodingTransform
 
 
-def read_encoding(given: Encoding | Mapping[str, Any]) -> Encoding:
+def read_encoding(given: ModelEncoding | Mapping[str, Any]) -> ModelEncoding:
     """An encoding from ``{"name": ..., **arguments}``; objects pass through.
 
     ``"rfp"`` and ``"rnf"`` are drawn anew at every training step; every other name is one of
@@ -97,7 +97,7 @@ def read_encoding(given: Encoding | Mapping[str, Any]) -> Encoding:
     for key in arguments:
         if key not in known:
             raise unknown_choice(f"an argument of encoding {name!r}", key, known)
-    made: Encoding = kind(**arguments)
+    made: ModelEncoding = kind(**arguments)
     return made
 
 

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn import RFPModel
-from rfp.nn.replicas import (
+from rfp.nn.replicated import (
     DropoutMasks,
     SharedDropout,
     dropout_masks,

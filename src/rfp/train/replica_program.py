@@ -14,13 +14,13 @@ from torch.nn.functional import cross_entropy
 from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
-from rfp.nn.replicas import DropoutMasks, dropout_masks, set_weights
+from rfp.nn.replicated import DropoutMasks, dropout_masks, set_weights
 from rfp.precision import matmul_precision
-from rfp.train.config import RunConfig
 from rfp.train.draws import EvaluationDraws, TrainingDraws
-from rfp.train.encodings import fixed_encodings
+from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.optimizer import ReplicaAdam
 from rfp.train.recorded import Recorded
+from rfp.train.run_config import RunConfig
 from rfp.train.run_history import scheduled_factor
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import Problem
-from rfp.backends.sparse.loop import loop
+from rfp.backends.sparse.loop import sparse_steps
 from rfp.csr import CSR
 from rfp.normalization import Events
 from rfp.operators import MatrixOperator
 from rfp.ragged import offsets, take
 
 
-def fill_larger_graphs(problem: Problem, above: int, out: Tensor) -> list[Events]:
+def fill_large_graphs(problem: Problem, above: int, out: Tensor) -> list[Events]:
     """Compute the graphs of more than ``above`` nodes into their rows of ``out`` ``[n, B, O, P + 1, k]``."""
     sizes = problem.ptr.diff()
     large = sizes > above
@@ -30,7 +30,7 @@ def fill_larger_graphs(problem: Problem, above: int, out: Tensor) -> list[Events
     )
     found: list[Events] = []
     for o, operator in enumerate(part.operators):
-        for p, (a, events, _) in enumerate(loop(part, operator)):
+        for p, (a, events, _) in enumerate(sparse_steps(part, operator)):
             out[nodes, :, o, p] = a.transpose(0, 1).to(out.dtype)
             found.append(events)
     return found

@@ -14,10 +14,10 @@ from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
 from rfp.nn.encoder import training_seed
-from rfp.nn.replicas import dropout_masks
+from rfp.nn.replicated import dropout_masks
 from rfp.train import RunConfig, node_grid
 from rfp.train.node_grid import NodeTrainer, Searched, train_nodes
-from rfp.train.replicas import Replica, ReplicaProgram, examine
+from rfp.train.replica_program import Replica, ReplicaProgram, examine
 from rfp.train.run_history import RunHistory, scheduled_factor
 from rfp.train.search import SearchSettings
 

@@ -8,7 +8,7 @@ import pytest
 
 from rfp.errors import ArgumentError
 from rfp.nn import ModelConfig, RFPEncoding
-from rfp.nn.config import read_encoding
+from rfp.nn.model_config import read_encoding
 from rfp.transforms import BASELINES, AddEigenvectorPE, AddSubstructureCounts
 
 

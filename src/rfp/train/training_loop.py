@@ -21,11 +21,11 @@ from rfp.nn.encoder import RandomFeaturePropagation, training_seed
 from rfp.train import checkpoints
 from rfp.train.batches import Batch, Batches
 from rfp.train.checkpoints import BEST, LAST, OWN, identity, write_checkpoint
-from rfp.train.config import RunConfig
 from rfp.train.epoch_log import EpochLog
 from rfp.train.evaluation import predict, score
 from rfp.train.losses import MeanLoss
 from rfp.train.quiet import silence
+from rfp.train.run_config import RunConfig
 from rfp.train.run_history import RunHistory
 from rfp.train.static_step import StaticStep, recordable
 

@@ -1,8 +1,8 @@
 """Hyperparameters of the tables, one small dict for each family of data sets. Everything that is tuned is here.
 
-Values were and are to be chosen on validation scores. A value in :data:`DATASETS` overrides the family's, one in
-:data:`ROWS` both. Changing a value changes the keys of the configs it concerns, and with them what ``rfp table`` takes
-for done.
+Values were and are to be chosen on validation scores. A value in :data:`DATASET_VALUES` overrides the family's, one in
+:data:`ROW_VALUES` both. Changing a value changes the keys of the configs it concerns, and with them what ``rfp table``
+takes for done.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 # Data set -> {"model": ..., "training": ..., "search": ..., "halving": ...}.
-DATASETS: dict[str, dict[str, dict[str, Any]]] = {
+DATASET_VALUES: dict[str, dict[str, dict[str, Any]]] = {
     "film": {"model": {"num_head_layers": 2}},
     "pubmed": {"model": {"num_head_layers": 2}},
 }
@@ -151,7 +151,7 @@ _PRODUCTS_ON_ZINC: dict[str, dict[str, Any]] = {
 }
 
 # (family or data set, row) -> the same; a data set's after its family's.
-ROWS: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
+ROW_VALUES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     **{
         (family, row): _LEARNED_ON_LARGE_GRAPHS
         for family in ("wikipedia", "citations")
