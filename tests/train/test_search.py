@@ -12,7 +12,7 @@ import pytest
 
 from rfp.errors import ArgumentError, MissingExtraError, NumericalError
 from rfp.train.run_config import RunConfig
-from rfp.train.search import PAPER_GRID, Report, SearchSettings, paper_grid, search
+from rfp.train.search import PAPER_GRID, SearchSettings, TellScore, paper_grid, search
 
 pytest.importorskip("optuna")
 
@@ -33,7 +33,7 @@ class Counted:
         self.points: list[tuple[float, int]] = []
         self.fail_at = fail_at
 
-    def __call__(self, tried: RunConfig, report: Report) -> float:
+    def __call__(self, tried: RunConfig, report: TellScore) -> float:
         if len(self.points) == self.fail_at:
             raise KeyboardInterrupt
         assert not tried.search  # a trial is one run, not a search in a search
@@ -102,7 +102,7 @@ def test_how_many_trials(settings: SearchSettings, size: int, expected: tuple[bo
 
 
 def test_points_that_cannot_be_tried_are_refused_with_a_reason() -> None:
-    def objective(tried: RunConfig, report: Report) -> float:
+    def objective(tried: RunConfig, report: TellScore) -> float:
         if tried.training.lr == 1e-3:
             raise ArgumentError("the model has 900,000 parameters, more than max_parameters=500,000\nembed 1\nhead 2")
         if tried.training.lr == 1e-1:
@@ -120,7 +120,7 @@ def test_points_that_cannot_be_tried_are_refused_with_a_reason() -> None:
 
 
 def test_all_refused_is_an_error() -> None:
-    def refuse(tried: RunConfig, report: Report) -> float:
+    def refuse(tried: RunConfig, report: TellScore) -> float:
         raise ArgumentError("too large")
 
     with pytest.raises(ArgumentError, match="no point of the search could be tried; the first: refused: too large"):
@@ -130,7 +130,7 @@ def test_all_refused_is_an_error() -> None:
 def test_hopeless_trials_end_early() -> None:
     epochs: list[int] = []
 
-    def objective(tried: RunConfig, report: Report) -> float:
+    def objective(tried: RunConfig, report: TellScore) -> float:
         for epoch in range(10):
             epochs.append(epoch)
             report(epoch, tried.training.lr)
@@ -146,7 +146,7 @@ def test_hopeless_trials_end_early() -> None:
 def test_values_that_are_lists() -> None:
     tried: list[Any] = []
 
-    def objective(run: RunConfig, report: Report) -> float:
+    def objective(run: RunConfig, report: TellScore) -> float:
         tried.append(run.model["encodings"][0]["operators"])
         return float(len(tried[-1]))
 
