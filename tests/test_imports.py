@@ -21,7 +21,7 @@ ORDER = [
     ["estimate", "cache"],
     ["encode"],
     ["io", "products", "theory", "streaming"],
-    ["baselines", "encode_file", "partitioned"],
+    ["baselines", "encode_file", "links", "partitioned"],
     ["transforms"],
     ["nn"],
     ["data"],

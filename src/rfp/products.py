@@ -390,7 +390,7 @@ def _of_trajectory(
         graph,
         symmetric,
         settings.start,
-        1 / _variance(settings.distribution) if settings.start == "drawn" else 1.0,
+        1 / variance_of(settings.distribution) if settings.start == "drawn" else 1.0,
         exact,
     )
 
@@ -430,7 +430,7 @@ def _of_graph(graph: Graph, num_powers: int, form: _Form, exact: bool, draw: Dra
         graph,
         form.symmetric,
         settings.start,
-        1 / _variance(settings.distribution) if settings.start == "drawn" else 1.0,
+        1 / variance_of(settings.distribution) if settings.start == "drawn" else 1.0,
         exact,
         form.similarity,
     )
@@ -464,7 +464,8 @@ def _form_of(operator: Any, graph: Graph, dtype: torch.dtype) -> _Form:
     return _Form(S, S.symmetric)
 
 
-def _variance(distribution: Distribution) -> float:
+def variance_of(distribution: Distribution) -> float:
+    """E[r²] of a named distribution: features as they are drawn have :math:`E[r r^\\top]` so many times I."""
     if not isinstance(distribution, str):
         raise ArgumentError(
             'the variance of a callable distribution is not known; use start="unit" or "orthonormal", whose scale does '

@@ -29,6 +29,7 @@ from rfp._version import __version__
 VERBS = {
     "encode": "A graph file in, its positional encoding out.",
     "count": "Triangles, 4-cycles and closed walks of a large graph.",
+    "links": "Score pairs of nodes as links that may be missing.",
     "explore": "See a graph and its encoding in a browser.",
     "plot": "The figures of the explorer without a browser.",
     "demo": "Watch random channels turn into eigenvectors.",

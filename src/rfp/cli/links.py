@@ -1,0 +1,203 @@
+"""``rfp links``: classical scores of pairs of nodes, estimated from trajectories or exact."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Annotated, Any, cast
+
+import numpy as np
+import torch
+import typer
+
+from rfp.atomic import atomic_files, refuse_to_replace_inputs
+from rfp.cli.options import encoding, output, reading
+from rfp.cli.options.choices import one_of, panel
+from rfp.cli.progress import Ticker
+from rfp.errors import FileError, GraphError, WriteError
+from rfp.io import LoadedGraph, ReadOptions, read_files
+from rfp.links import SCORES, LinkScores, read_pairs, score_pairs, top_pairs
+from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH
+from rfp.links.scores import DEFAULT_DRAW
+from rfp.theory import simplify
+
+_SUFFIXES = (".csv", ".parquet")
+_scoring, _estimating = panel("Scoring"), panel("Estimating")
+
+Score = Annotated[str, _scoring(help="Which score; `docs/links.md` has the formulas.", **one_of(SCORES))]
+Pairs = Annotated[
+    str | None,
+    _scoring(metavar="FILE", help="Score the pairs of this table (text or .parquet); **-** is standard input."),
+]
+Top = Annotated[
+    int | None, _scoring(metavar="K", min=1, help="The K highest scores among all pairs that are no edges.")
+]
+Exact = Annotated[bool, _scoring("--exact", help="Count instead of estimating; on sparse graphs often the faster way.")]
+Simplify = Annotated[
+    bool, _scoring("--simplify", help="Drop weights, directions, self-loops and repeated edges first.")
+]
+Beta = Annotated[float, _scoring(help="Of katz: a walk of l steps counts β^l.")]
+MaxLength = Annotated[int, _scoring(min=2, help="Of katz: walks of up to so many steps.")]
+Channels = Annotated[int, _estimating("-k", "--channels", min=1, help="Samples that are in memory at a time.")]
+Trajectories = Annotated[int | None, _estimating("-B", "--trajectories", min=1, help="Times so many. Default: 4.")]
+Seed = Annotated[int, _estimating(help="Same seed and same graph, same estimates.")]
+Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="OUT", help="OUT.csv or .parquet; **-** writes CSV to standard output.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")]
+
+
+def links(
+    graph: reading.GraphFiles,
+    score: Score = "common_neighbors",
+    pairs: Pairs = None,
+    top: Top = None,
+    exact: Exact = False,
+    simple: Simplify = False,
+    beta: Beta = KATZ_BETA,
+    max_length: MaxLength = KATZ_LENGTH,
+    num_channels: Channels = DEFAULT_DRAW.num_channels,
+    num_trajectories: Trajectories = None,
+    seed: Seed = 0,
+    device: encoding.Device = "cpu",
+    out: Output = "-",
+    force: Force = False,
+    format: reading.Format = None,
+    directed: reading.Directed = None,
+    num_nodes: reading.NumNodes = None,
+    source: reading.Source = None,
+    target: reading.Target = None,
+    unweighted: reading.Unweighted = False,
+    header: reading.Header = None,
+    delimiter: reading.Delimiter = None,
+    comment: reading.Comment = None,
+    quotes: reading.Quotes = True,
+    ids: reading.Ids = None,
+    duplicates: reading.Duplicates = None,
+    quiet: output.Quiet = False,
+) -> None:
+    """Score pairs of nodes as links: common neighbours, Adamic-Adar, resource allocation, Katz.
+
+    The scores are estimated from random feature propagation with a standard error each, in memory of n k numbers: the
+    matrix of common neighbours is never formed. --top K looks at all pairs, a block of rows at a time, which takes n² k
+    B / 2 multiplications; with --exact the sum of squared degrees. Columns: source, target, score, standard_error.
+
+    Examples:
+
+        rfp links examples/karate.csv --top 5
+
+        rfp links examples/karate.csv --score resource_allocation --top 10 --exact -o missing.csv
+
+        printf '0 33\\n1 2\\n' | rfp links examples/karate.csv --score katz --beta 0.05 --pairs -
+    """
+    if (pairs is None) == (top is None):
+        raise typer.BadParameter("say which pairs: --pairs FILE, or --top K for the best of all; one of the two")
+    if pairs == "-" and "-" in graph:
+        raise typer.BadParameter("the graph and --pairs both want standard input; give one of them as a file")
+    check_output(out, [*graph, *([] if pairs is None else [pairs])], force=force)
+    options = ReadOptions(
+        format=format,
+        directed=directed,
+        num_nodes=num_nodes,
+        source=source,
+        target=target,
+        unweighted=unweighted,
+        header=header,
+        delimiter=delimiter,
+        comment=comment,
+        quotes=quotes,
+        ids=ids,
+        duplicates=duplicates,
+    )
+    loaded = read_files(graph, options)
+    if not quiet:
+        typer.echo(loaded.summary(), err=True)
+    if simple:
+        loaded = replace(loaded, graph=simplify(loaded.graph))
+    asked = None if pairs is None else read_pairs(pairs, loaded)
+    draw: dict[str, Any] = {"num_channels": num_channels, "seed": seed}
+    if num_trajectories is not None:
+        draw["num_trajectories"] = num_trajectories
+    started = time.perf_counter()
+    tick = Ticker(quiet=quiet)
+    how: dict[str, Any] = {"score": score, "exact": exact, "beta": beta, "max_length": max_length, **draw}
+    try:
+        progress = lambda done, total: tick("pairs" if top is None else "rows", done, total)  # noqa: E731
+        where = loaded.graph.to(device)
+        if top is not None:
+            found = top_pairs(where, top, progress=progress, **how)
+        else:
+            assert asked is not None
+            found = score_pairs(where, _different(asked, loaded, str(pairs)), progress=progress, **how)
+    finally:
+        tick.close()
+    with _opened(out) as file:
+        write_scores(file, found, loaded, as_parquet=Path(out).suffix.lower() == ".parquet")
+    if not quiet:
+        kind = "exact" if not found.num_samples else f"estimated from {found.num_samples:,} samples"
+        count = found.value.numel()
+        typer.echo(f"{count:,} pairs, {score}, {kind}, {time.perf_counter() - started:.2f} s", err=True)
+
+
+def check_output(out: str, inputs: list[str], *, force: bool) -> None:
+    """Refuse, before any work, a place that cannot be written or must not be replaced."""
+    if out == "-":
+        return
+    path = Path(out)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise typer.BadParameter(f"-o writes {' or '.join(_SUFFIXES)} (or - for CSV on standard output), got {out!r}")
+    refuse_to_replace_inputs(inputs, [path])
+    if path.is_dir():
+        raise FileError(f"{path} is a folder; give a file name")
+    if path.exists() and not force:
+        raise FileError(f"{path} already there; choose another name, or replace it with --force")
+    if not path.absolute().parent.is_dir():
+        raise WriteError(f"{path}: the folder {path.parent} does not exist; create it first")
+
+
+def _different(pairs: torch.Tensor, loaded: LoadedGraph, file: str) -> torch.Tensor:
+    """The pairs; raises, by its id, for one of a node with itself."""
+    same = (pairs[0] == pairs[1]).nonzero()
+    if len(same):
+        name = node_names(loaded, pairs[0, same[0]])[0]
+        raise GraphError(f"{file}, pair {int(same[0]) + 1}: node {name} twice; a pair needs two different nodes")
+    return pairs
+
+
+def node_names(loaded: LoadedGraph, nodes: torch.Tensor) -> Any:
+    """Ids of nodes as they stand in the file."""
+    numbers = nodes.cpu().numpy()
+    return numbers if loaded.node_ids is None else cast(Any, loaded.node_ids)[numbers]
+
+
+def write_scores(file: IO[bytes], found: LinkScores, loaded: LoadedGraph, *, as_parquet: bool) -> None:
+    """A row for each pair: ``source``, ``target``, ``score``, ``standard_error``."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    names = [node_names(loaded, side) for side in found.pairs]
+    columns = {
+        name: pa.array(ids.tolist() if ids.dtype == object else ids)
+        for name, ids in zip(("source", "target"), names, strict=True)
+    }
+    columns["score"] = pa.array(found.value.cpu().numpy().astype(np.float64))
+    columns["standard_error"] = pa.array(found.standard_error.cpu().numpy().astype(np.float64))
+    table = pa.table(columns)
+    if as_parquet:
+        parquet.write_table(table, file, compression="zstd")
+    else:
+        csv.write_csv(table, file)
+
+
+@contextmanager
+def _opened(out: str) -> Iterator[IO[bytes]]:
+    if out == "-":
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    with atomic_files([Path(out)]) as (file,):
+        yield file
