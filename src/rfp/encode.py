@@ -11,6 +11,7 @@ from torch import Tensor
 from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
+from rfp.features import mixed_keys
 from rfp.graph import Graph
 from rfp.propagate import run_problem
 from rfp.settings import Arguments, Settings, shows_settings
@@ -66,16 +67,20 @@ def encode(
         key = stored.key(settings, read, features, graph_keys)
         hit = stored.load(key, read.device)
         if hit is not None:
-            return _with_origin(hit, settings, read, features)
+            return _with_origin(hit, settings, read, features, graph_keys)
     problem = Problem.of(settings, read, features, graph_keys)
     memory = Memory(problem)
     report = run_problem(problem, memory, progress=progress)
     trajectory = Trajectory(memory.storage, report)
     if stored is not None:
         stored.save(key, trajectory)
-    return _with_origin(trajectory, settings, read, features)
+    return _with_origin(trajectory, settings, read, features, graph_keys)
 
 
-def _with_origin(trajectory: Trajectory, settings: Settings, graph: Graph, features: Tensor | None) -> Trajectory:
+def _with_origin(
+    trajectory: Trajectory, settings: Settings, graph: Graph, features: Tensor | None, graph_keys: Tensor | None
+) -> Trajectory:
     known = settings if features is None else replace(settings, distribution="normal")
-    return replace(trajectory, settings=known, graph=graph)
+    if graph_keys is not None:  # so that nodes that arrive later continue this draw
+        graph = graph.with_keys(mixed_keys(graph_keys, graph.device))
+    return replace(trajectory, settings=known, graph=graph, drawn=features is None)

@@ -59,6 +59,11 @@ def stream_keys(seed: int, num_trajectories: int, device: torch.device | str = "
     return torch.tensor(keys, dtype=torch.int64, device=device)
 
 
+def mixed_keys(graph_keys: Tensor, device: torch.device | str) -> Tensor:
+    """The 64-bit keys of graphs that are named by integers, ``[num_graphs]``."""
+    return mix(graph_keys.to(device, torch.int64) + GOLDEN)
+
+
 def random_features(
     graph: Graph,
     *,
@@ -112,7 +117,7 @@ def random_features(
     start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
     pairs = (num_channels + 1) // 2
     streams = stream_keys(seed, num_trajectories, device, first=first_trajectory)  # [B]
-    keys = graph.keys if graph_keys is None else mix(graph_keys.to(device, torch.int64) + GOLDEN)
+    keys = graph.keys if graph_keys is None else mixed_keys(graph_keys, device)
     if device.type == "cuda" and dtype == torch.float32 and isinstance(distribution, str) and triton_available():
         from rfp.triton_features import launch
 

@@ -213,8 +213,22 @@ class Graph:
         """The same graph on another device."""
         weight = None if self.edge_weight is None else self.edge_weight.to(device)
         ptr = None if self.ptr is None else self.ptr.to(device)
-        edge_index = self.edge_index.to(device)
-        return Graph.unchecked(edge_index, self.num_nodes, weight, ptr, max_size=self.max_size, padded=self.padded)
+        keys = None if self.known_keys is None else self.known_keys.to(device)
+        return Graph.unchecked(
+            self.edge_index.to(device),
+            self.num_nodes,
+            weight,
+            ptr,
+            max_size=self.max_size,
+            padded=self.padded,
+            known_keys=keys,
+        )
+
+    def with_keys(self, keys: Tensor) -> Graph:
+        """The same graph with the draw of another: these are its :attr:`keys`."""
+        return Graph.unchecked(
+            self.edge_index, self.num_nodes, self.edge_weight, self.ptr, max_size=self.max_size, known_keys=keys
+        )
 
     def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
         """The adjacency matrix; duplicate edges are added up."""

@@ -6,9 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
 
+import torch
 from torch import Tensor
 
+import rfp  # the methods that compute are those of modules further up, found when they are called
 from rfp.errors import NumericalError
 from rfp.graph import Graph
 from rfp.normalization import Events, count_events
@@ -62,13 +66,17 @@ class Trajectory:
         report: What ran.
         settings: The arguments, where :func:`rfp.encode` made it: what its products mean depends on them
             (:mod:`rfp.products`). Of given features the distribution is taken to be standard.
-        graph: Where :func:`rfp.encode` made it.
+        graph: Where :func:`rfp.encode` made it; its keys are those the features were drawn with.
+        drawn: Whether the features were drawn, not given.
+        stored_factors: :attr:`factors`, where they are not those of the states: nodes were added.
     """
 
     storage: Tensor
     report: Report
     settings: Settings | None = field(default=None, repr=False)
     graph: Graph | None = field(default=None, repr=False)
+    drawn: bool = field(default=True, repr=False)
+    stored_factors: Tensor | None = field(default=None, repr=False)
 
     @property
     def states(self) -> Tensor:
@@ -91,3 +99,28 @@ class Trajectory:
     def last(self) -> Tensor:
         """``[B, n, O k]``: the last step alone."""
         return self.states[:, :, -1]
+
+    @cached_property
+    def factors(self) -> Tensor:
+        r"""``[O, P + 1, B, k, k]`` float64: :math:`W_p` of every step (:func:`rfp.new_nodes.step_factors`)."""
+        if self.stored_factors is not None:
+            return self.stored_factors
+        found: Tensor = rfp.new_nodes.step_factors(self)
+        return found
+
+    def extend(self, new_edges: Any, **arguments: Any) -> Trajectory:
+        """Rows of nodes that arrive later, all others kept: :func:`rfp.new_nodes.extend`."""
+        return cast(Trajectory, rfp.new_nodes.extend(self, new_edges, **arguments))
+
+    def replay(self, graph: Any, **arguments: Any) -> Trajectory:
+        """All rows of a larger graph with the factors of this one: :func:`rfp.new_nodes.replay`."""
+        return cast(Trajectory, rfp.new_nodes.replay(self, graph, **arguments))
+
+    def save(self, path: str | Path) -> None:
+        """What :meth:`extend` and :meth:`replay` need, in a file: :func:`rfp.new_nodes.save`."""
+        rfp.new_nodes.save(self, path)
+
+    @staticmethod
+    def load(path: str | Path, device: torch.device | str = "cpu") -> Trajectory:
+        """Read what :meth:`save` wrote: :func:`rfp.new_nodes.load`."""
+        return cast(Trajectory, rfp.new_nodes.load(path, device))

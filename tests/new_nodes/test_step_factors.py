@@ -1,0 +1,47 @@
+"""The factors found from the states are those that the loop itself forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rfp
+from rfp.backends.problem import Problem
+from rfp.backends.sparse.loop import loop
+
+from .dense_twin import communities
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_the_factors_of_qr_are_those_of_the_loop(every: int) -> None:
+    settings = rfp.Settings(
+        num_channels=4, num_steps=4, normalize_every=every, num_trajectories=2, dtype=torch.float64, backend="sparse"
+    )
+    graph = communities()
+    factors = rfp.encode(graph, settings).factors
+    assert factors.shape == (1, 5, 2, 4, 4)
+    problem = Problem.of(settings, graph)
+    compared = 0
+    for p, step in enumerate(loop(problem, problem.operators[0])):
+        if step.factor is not None:
+            assert torch.allclose(factors[0, p], step.factor[0], rtol=1e-8, atol=1e-10)
+            compared += 1
+        elif p % every:
+            assert torch.equal(factors[0, p], torch.eye(4, dtype=torch.float64).expand(2, 4, 4))
+    assert compared == 4 // every
+
+
+def test_ill_conditioned_steps_have_factors_too() -> None:
+    # Gram-Schmidt forms none: float64 columns that are close to dependent.
+    settings = rfp.Settings(num_channels=8, num_steps=12, normalize_every=12, dtype=torch.float64, backend="sparse")
+    t = rfp.encode(communities(), settings)
+    assert t.report.events["gram_schmidt"]
+    S = rfp.operators.from_name("normalized_adjacency", communities(), torch.float64)
+    again = (S @ t.storage[:, 0, 0, 11]) @ t.factors[0, 12, 0]
+    assert torch.allclose(again, t.storage[:, 0, 0, 12], atol=1e-8)
+
+
+def test_they_are_found_once() -> None:
+    t = rfp.encode(communities(), num_channels=2, num_steps=1)
+    assert t.factors is t.factors
+    assert t.extend([[40], [0]]).factors is t.factors
