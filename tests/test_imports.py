@@ -48,6 +48,7 @@ HEAVY = (
     "duckdb",
     "starlette",
     "narwhals",
+    "sklearn",
 )
 
 

@@ -13,13 +13,31 @@ import torch
 from torch import Tensor
 
 import rfp  # the methods that compute are those of modules further up, found when they are called
-from rfp.errors import NumericalError
+from rfp.errors import ArgumentError, NumericalError
 from rfp.graph import Graph
 from rfp.normalization import Events, count_events
 from rfp.settings import Settings
 
 # Ways of orthonormalising that a plain full-rank QR never needs.
 _FALLBACKS = ("cholesky_dropping", "gram_schmidt")
+
+
+def kept_steps(keep: str | Sequence[int], num_steps: int) -> list[int]:
+    """The steps that ``"last"``, ``"all"`` or a list of them means; negative ones count from the end.
+
+    Example:
+        >>> kept_steps("last", 4), kept_steps("all", 2), kept_steps([0, -1], 4)
+        ([4], [0, 1, 2], [0, 4])
+    """
+    if isinstance(keep, str):
+        known = {"last": [num_steps], "all": list(range(num_steps + 1))}
+        if keep not in known:
+            raise ArgumentError(f"the steps to keep must be 'last', 'all' or a list of them, got {keep!r}")
+        return known[keep]
+    steps = [int(step) + (num_steps + 1 if step < 0 else 0) for step in keep]
+    if not steps or min(steps) < 0 or max(steps) > num_steps or len(set(steps)) < len(steps):
+        raise ArgumentError(f"the steps to keep must be from 0 to {num_steps}, each once, got {list(keep)}")
+    return steps
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,12 @@ class Trajectory:
     def last(self) -> Tensor:
         """``[B, n, O k]``: the last step alone."""
         return self.states[:, :, -1]
+
+    def select(self, keep: str | Sequence[int]) -> Tensor:
+        """``[n, B, O K k]``: only the K steps that are kept (:func:`kept_steps`); a view for one step."""
+        steps = kept_steps(keep, self.storage.size(3) - 1)
+        chosen = self.storage[:, :, :, steps[0] : steps[0] + 1] if len(steps) == 1 else self.storage[:, :, :, steps]
+        return chosen.flatten(2)
 
     @cached_property
     def factors(self) -> Tensor:
