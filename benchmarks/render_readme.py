@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from rfp.bench.cases import CASES
-from rfp.bench.runner import is_detail, read, slope
+from rfp.bench.result_file import is_detail, read, slope
 from rfp.train import Result, read_results
 
 ROOT = Path(__file__).resolve().parent.parent

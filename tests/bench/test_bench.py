@@ -1,6 +1,9 @@
 """The measuring itself: the gate, the files, the slope, peers that compute what they say."""
 
 import csv
+import itertools
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +14,12 @@ import torch
 from typer.testing import CliRunner
 
 import rfp
-from rfp.bench import gate, generated_graphs, measure, peers, runner, walk_case
+from rfp.bench import gate, generated_graphs, measure, peers, result_file, runner, start_case, walk_case
 from rfp.bench.contender import Case, Contender
+from rfp.bench.result_file import BenchRow
 from rfp.cli.main import app
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, FileError
 
 HAT = ("normalized_adjacency",)
 
@@ -140,7 +144,9 @@ def test_zinc_from_a_prepared_file(tmp_path: Path) -> None:
 
 def test_measure_counts_calls_and_memory() -> None:
     calls = []
-    timing = measure.measure(lambda: calls.append(torch.ones(1 << 23)), repeats=3, warm_up=2)
+    ticks = itertools.count()
+    work = lambda: calls.append(torch.ones(1 << 23))  # noqa: E731
+    timing = measure.measure(work, repeats=3, warm_up=2, clock=lambda: next(ticks))
     assert len(calls) == 5
     assert timing.fastest <= timing.seconds <= timing.slowest
     assert timing.peak_bytes == 0 or timing.peak_bytes > 2 * (1 << 25)
@@ -166,11 +172,11 @@ def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch)
 
 def test_slope_of_a_known_law() -> None:
     rows = [
-        runner.BenchRow("scaling", "x", 1e-8 * edges**1.05, None, None, 1, None, None, None, edges, "")
+        BenchRow("scaling", "x", 1e-8 * edges**1.05, None, None, 1, None, None, None, edges, "")
         for edges in (10, 1000, 10**6)
     ]
-    assert runner.slope(rows) == pytest.approx(1.05)
-    assert runner.slope(rows[:1]) is None
+    assert result_file.slope(rows) == pytest.approx(1.05)
+    assert result_file.slope(rows[:1]) is None
 
 
 @pytest.fixture
@@ -188,7 +194,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         yield Contender("absent", None, skip="not installed")
 
     # A clock that only the contenders move: what is tested is what becomes of times, not the machine.
-    monkeypatch.setattr("rfp.bench.measure.time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr("rfp.bench.runner.time", SimpleNamespace(perf_counter=lambda: now))
 
     monkeypatch.setattr("rfp.bench.runner.CASES", {"tiny": Case("tiny", "a tiny case", build)})
     monkeypatch.setattr("rfp.bench.cases.CASES", {"tiny": Case("tiny", "a tiny case", build)})
@@ -214,16 +220,16 @@ def test_command_writes_a_result_file(tmp_path: Path) -> None:
     assert float(lines[0]["peak_over_result"]) == 2.5
     assert lines[0]["torch"] == torch.__version__
     assert (tmp_path / "p.png").stat().st_size > 1000
-    assert [row.name for row in runner.read(path)] == ["ours", "peer", "a tenth", "absent"]
+    assert [row.name for row in result_file.read(path)] == ["ours", "peer", "a tenth", "absent"]
 
 
 @pytest.mark.usefixtures("tiny")
 def test_rows_of_other_cases_stay(tmp_path: Path) -> None:
     rows, facts = runner.run_cases(["tiny"], "cpu", None, say=lambda line: None)
-    other = [runner.BenchRow("older", "x", 1.0, 1.0, 1.0, 1, 1.0, 0.0, None, 0, "")]
-    runner.write(other, facts, tmp_path, "cpu")
-    path = runner.write(rows, facts, tmp_path, "cpu")
-    assert [row.case for row in runner.read(path)] == ["older", "tiny", "tiny", "tiny", "tiny"]
+    other = [BenchRow("older", "x", 1.0, 1.0, 1.0, 1, 1.0, 0.0, None, 0, "")]
+    result_file.write(other, facts, tmp_path, "cpu")
+    path = result_file.write(rows, facts, tmp_path, "cpu")
+    assert [row.case for row in result_file.read(path)] == ["older", "tiny", "tiny", "tiny", "tiny"]
 
 
 def test_cases_that_need_a_gpu_are_skipped_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +254,7 @@ def test_a_case_that_fails_its_gate_stops_and_says_so(monkeypatch: pytest.Monkey
     monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
     done = CliRunner().invoke(app, ["bench", "broken", "-o", str(tmp_path)])
     assert done.exit_code == 1
-    (row,) = runner.read(next(tmp_path.glob("*.csv")))
+    (row,) = result_file.read(next(tmp_path.glob("*.csv")))
     assert (row.name, row.seconds, row.skipped) == ("stopped", None, "GateError: the features differ by 0.5")
 
 
@@ -258,25 +264,112 @@ def test_plots_of_several_machines(tmp_path: Path) -> None:
     files = []
     for number in range(2):
         scaling = [
-            runner.BenchRow("scaling", f"10^{e}", 10.0 ** (e - 6 - number), None, None, 1, None, None, None, 10**e, "")
+            BenchRow("scaling", f"10^{e}", 10.0 ** (e - 6 - number), None, None, 1, None, None, None, 10**e, "")
             for e in (5, 6, 7)
         ]
-        bars = [
-            runner.BenchRow("large", name, t, t, t, 1, t, None, None, 0, "")
-            for name, t in (("rfp", 1.0), ("peer", 3.0))
-        ]
+        bars = [BenchRow("large", name, t, t, t, 1, t, None, None, 0, "") for name, t in (("rfp", 1.0), ("peer", 3.0))]
         folder = tmp_path / str(number)
-        files.append(runner.write([*bars, *scaling], {"device": f"machine {number}"}, folder, "cpu"))
+        files.append(result_file.write([*bars, *scaling], {"device": f"machine {number}"}, folder, "cpu"))
     picture = plot(files, tmp_path / "both.png")
     assert picture.stat().st_size > 10_000
-    assert [runner.machine(path) for path in files] == ["machine 0", "machine 1"]
+    assert [result_file.machine(path) for path in files] == ["machine 0", "machine 1"]
 
 
 def test_unknown_case_and_missing_device_are_refused() -> None:
     runner_ = CliRunner()
     unknown = runner_.invoke(app, ["bench", "vast"])
     assert unknown.exit_code == 1
-    assert "'large', 'small', 'batch', 'scaling', 'walks', 'large10', 'huge', got 'vast'" in str(unknown.exception)
+    assert "'scaling', 'walks', 'start', 'large10', 'huge', got 'vast'" in str(unknown.exception)
     if not torch.cuda.is_available():
         absent = runner_.invoke(app, ["bench", "large", "--device", "cuda"])
         assert "cuda is not available" in str(absent.exception)
+
+
+def test_repeats_go_on_until_they_agree() -> None:
+    """A clock of its own: first steady times, then times that never agree."""
+    now = 0.0
+    times = iter([1.0, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+
+    def work() -> None:
+        nonlocal now
+        now += next(times)
+
+    timing = measure.measure(work, repeats=2, warm_up=0, clock=lambda: now)
+    assert (timing.repeats, timing.seconds, timing.slowest, timing.noisy) == (5, 1.0, 9.0, False)
+    times = iter([1.0, 2.0] * 20)
+    timing = measure.measure(work, repeats=2, warm_up=0, clock=lambda: now)
+    assert (timing.repeats, timing.noisy) == (8, True)
+    times = iter([40.0, 30.0, 40.0])
+    assert measure.measure(work, repeats=2, warm_up=0, clock=lambda: now).repeats == 2  # a minute is enough
+    times = iter([3.0])
+    assert measure.measure(work, repeats=1, warm_up=0, clock=lambda: now).repeats == 1
+
+
+def test_processor_seconds_of_children_are_theirs() -> None:
+    before = measure.children_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+    assert measure.children_seconds() > before
+
+
+def _row(name: str, low: float, middle: float, high: float, ratio: float = 1.0) -> BenchRow:
+    return BenchRow("case", name, middle, low, high, 3, ratio, None, None, 0, "")
+
+
+def test_changes_between_two_files() -> None:
+    old = [_row("a", 1.0, 1.1, 1.2), _row("b", 1.0, 1.1, 1.2), _row("c", 2.0, 2.1, 2.2), _row("gone", 1, 1, 1)]
+    new = [_row("a", 1.3, 1.4, 1.5), _row("b", 1.1, 1.2, 1.3), _row("c", 1.0, 1.0, 1.1), _row("new", 1, 1, 1)]
+    slower, faster = result_file.changes(old, new)
+    assert slower == ["case, a: 1.1 s before, 1.4 s now (1.27x)"]
+    assert faster == ["case, c: 2.1 s before, 1 s now (0.48x)"]
+    old, new = (
+        [_row("peer", 1, 1, 1, 4.0), _row("p", 1, 1, 1, 4.0)],
+        [_row("peer", 9, 9, 9, 3.0), _row("p", 9, 9, 9, 3.9)],
+    )
+    assert result_file.changes(old, new, same_machine=False) == (["case, peer: 4x ours before, 3x now"], [])
+
+
+@pytest.mark.usefixtures("tiny")
+def test_command_times_one_contender_and_compares(tmp_path: Path) -> None:
+    run = CliRunner()
+    assert run.invoke(app, ["bench", "tiny", "-o", str(tmp_path / "old")]).exit_code == 0
+    old = next((tmp_path / "old").glob("*.csv"))
+    done = run.invoke(app, ["bench", "tiny", "--only", "PEER", "-o", str(tmp_path / "old"), "--compare", str(old)])
+    assert done.exit_code == 0, done.output
+    assert "nothing became slower" in done.output
+    assert [row.name for row in result_file.read(old)] == ["a tenth", "absent", "ours", "peer"]
+    text = old.read_text().replace("0.25,0.25,0.25", "0.15,0.15,0.15")
+    old.write_text(text)
+    done = run.invoke(app, ["bench", "tiny", "-o", str(tmp_path / "new"), "--compare", str(old)])
+    assert done.exit_code == 1
+    assert "slower: tiny, ours: 0.15 s before, 0.25 s now (1.67x)" in done.output
+    assert "peer: " in done.output
+    done = run.invoke(app, ["bench", "tiny", "--only", "nobody", "-o", str(tmp_path / "none")])
+    assert isinstance(done.exception, ArgumentError)
+    assert "has 'nobody' in its name" in str(done.exception)
+    for content in ("", "a,b\n1,2\n"):
+        (tmp_path / "bad.csv").write_text(content)
+        done = run.invoke(app, ["bench", "tiny", "--compare", str(tmp_path / "bad.csv")])
+        assert isinstance(done.exception, FileError)
+        assert "not a result file of rfp bench" in str(done.exception)
+
+
+def test_starts_are_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def pretend(*arguments: str) -> None:
+        asked.append(arguments)
+        if "encode" in arguments:
+            assert len(Path(arguments[3]).read_text().splitlines()) == 2 * 78
+            np.save(arguments[5], np.zeros((34, 2)))
+
+    monkeypatch.setattr(start_case, "_python", pretend)
+    contenders = list(start_case.starts("cpu", None))
+    assert len(asked) == 1  # the gate: one whole encode
+    assert all(contender.processes for contender in contenders)
+    assert contenders[0].name.startswith("rfp encode")
+    assert {"import torch", "import rfp", "rfp --help"} <= {contender.name for contender in contenders}
+
+
+def test_a_start_that_fails_has_no_speed() -> None:
+    with pytest.raises(gate.GateError, match="NameError"):
+        start_case._python("-c", "nonsense")

@@ -22,7 +22,7 @@ def test_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     expected = [("rfp-qr-A", "encode")] + [(r, q) for r in ("gcn", "rfp-qr-A") for q in ("forward", "step")]
     assert [(row.row, row.quantity) for row in rows] == expected
     assert all(0 < row.fastest <= row.milliseconds <= row.slowest for row in rows)
-    assert all((row.peak_mib, row.repeats) == (3.0, 2) for row in rows)
+    assert all(row.peak_mib == 3.0 and row.repeats >= 2 for row in rows)
     assert len(lines) == 5
     path = cost_file(tmp_path, "cpu", quick=True)
     assert path.name.endswith("-quick.csv")

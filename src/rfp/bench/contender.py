@@ -22,6 +22,7 @@ class Contender:
         moved_bytes: The fewest bytes the work must move, to hold the time against a copy of as many.
         share: Part of the work that ``run`` does, where all of it would take too long; times are divided by it.
         kernels: Time what the GPU does alone: ``run`` is captured as a CUDA graph and replayed.
+        processes: Time the processor seconds of the processes that ``run`` starts, not the clock on the wall.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Contender:
     moved_bytes: float = 0.0
     share: float = 1.0
     kernels: bool = False
+    processes: bool = False
 
 
 Build = Callable[[str, Path | None], Iterator[Contender]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -13,31 +14,67 @@ import torch
 
 @dataclass(frozen=True)
 class Timing:
-    """Median and spread of the repeats, in seconds; peak memory above the start, in bytes (0 if unknown)."""
+    """Median and spread of the repeats, in seconds; peak memory above the start, in bytes (0 if unknown).
+
+    ``noisy``: the repeats did not agree, see :func:`spread`.
+    """
 
     seconds: float
     fastest: float
     slowest: float
     repeats: int
     peak_bytes: int
+    noisy: bool = False
 
 
-def measure(function: Callable[[], object], *, device: str = "cpu", repeats: int = 5, warm_up: int = 1) -> Timing:
-    """Warm up, then time ``repeats`` calls, synchronised, with the result of each call dropped before the next."""
+# Repeats agree when the middle half of them lies within this part of the median; until then, and up to so many times
+# the repeats that were asked for or these seconds, more are made.
+AGREED = 0.05
+_MORE = 4
+_SECONDS = 60.0
+
+
+def spread(times: list[float]) -> float:
+    """Distance of the quartiles over the median; 0 for a single time, which says nothing about its spread."""
+    if len(times) < 2:
+        return 0.0
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
+    return (high - low) / middle if middle else 0.0
+
+
+def children_seconds() -> float:
+    """Processor time of the child processes that have ended: what a start costs, whatever else the machine does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(
+    function: Callable[[], object],
+    *,
+    device: str = "cpu",
+    repeats: int = 5,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Timing:
+    """Warm up, then time calls, synchronised, with the result of each call dropped before the next.
+
+    ``repeats`` calls where they agree, up to four times as many, or a minute of them, where they do not.
+    """
     for _ in range(warm_up):
         function()
     gc.collect()
     _reset_peak(device)
     before = _current_bytes(device)
-    times = []
-    for _ in range(repeats):
+    times: list[float] = []
+    while len(times) < repeats or (spread(times) > AGREED and len(times) < _MORE * repeats and sum(times) < _SECONDS):
         _synchronize(device)
-        start = time.perf_counter()
+        start = clock()
         result = function()
         _synchronize(device)
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
         del result
-    return Timing(statistics.median(times), min(times), max(times), repeats, max(_peak_bytes(device) - before, 0))
+    peak = max(_peak_bytes(device) - before, 0)
+    return Timing(statistics.median(times), min(times), max(times), len(times), peak, spread(times) > AGREED)
 
 
 def measure_kernels(function: Callable[[], object], *, repeats: int = 20, inside: int = 5) -> Timing:
@@ -57,7 +94,7 @@ def measure_kernels(function: Callable[[], object], *, repeats: int = 20, inside
         torch.cuda.synchronize()
         times.append(start.elapsed_time(stop) / inside / 1e3)
     times = times[3:]  # the first ones warm up
-    return Timing(statistics.median(times), min(times), max(times), repeats, 0)
+    return Timing(statistics.median(times), min(times), max(times), repeats, 0, spread(times) > AGREED)
 
 
 def copy_bandwidth(device: str = "cpu", num_bytes: int | None = None) -> float:

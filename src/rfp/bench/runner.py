@@ -1,44 +1,22 @@
-"""Run cases, print ratios, write the result file."""
+"""Run cases and say their ratios; rows and their file are in :mod:`rfp.bench.result_file`."""
 
 from __future__ import annotations
 
-import csv
 import gc
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from rfp.bench.cases import CASES
 from rfp.bench.contender import Contender
 from rfp.bench.gate import GateError
-from rfp.bench.measure import Timing, copy_bandwidth, measure, measure_kernels
+from rfp.bench.measure import Timing, children_seconds, copy_bandwidth, measure, measure_kernels
 from rfp.bench.peak import peak_bytes
-from rfp.environment import environment, slug
-
-# Name of the row of a case that could not go on.
-STOPPED = "stopped"
-
-
-@dataclass(frozen=True)
-class BenchRow:
-    """One line of a result file; ``seconds`` is empty and ``skipped`` says why where nothing was measured."""
-
-    case: str
-    name: str
-    seconds: float | None
-    fastest: float | None
-    slowest: float | None
-    repeats: int
-    ratio: float | None
-    peak_mib: float | None
-    peak_over_result: float | None
-    num_edges: int
-    skipped: str
-    moved_gb: float | None = None
-    times_copy: float | None = None
+from rfp.bench.result_file import STOPPED, BenchRow
+from rfp.environment import environment
+from rfp.errors import ArgumentError
 
 
 def run_cases(
@@ -47,13 +25,14 @@ def run_cases(
     data_root: Path | None,
     say: Callable[[str], None],
     keep: Callable[[list[BenchRow], dict[str, str]], object] | None = None,
+    only: str = "",
 ) -> tuple[list[BenchRow], dict[str, str]]:
     """Measure the named cases; ``say`` hears each line of progress, ``keep`` gets all rows after each case.
 
     A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row.
 
     ``ratio`` is the contender's time over ours, ``times_copy`` its time over that of a copy which moves as many bytes
-    as the work must, both from the same run.
+    as the work must, both from the same run. ``only`` takes ours and the contenders with that text in their name.
     """
     facts = environment(device)
     bandwidth = copy_bandwidth(device)
@@ -66,7 +45,7 @@ def run_cases(
             say("  skipped, it needs a GPU")
             continue
         try:
-            _run_case(name, device, data_root, bandwidth, say, rows)
+            _run_case(name, device, data_root, bandwidth, say, rows, only)
         except (GateError, torch.OutOfMemoryError) as error:
             reason = str(error).splitlines()[0]
             say(f"  stopped: {reason}")
@@ -76,15 +55,25 @@ def run_cases(
             torch.cuda.empty_cache()
         if keep is not None:
             keep(rows, facts)
+    if only and not any(only.lower() in row.name.lower() for row in rows):
+        raise ArgumentError(f"no contender of {', '.join(names)} has {only!r} in its name; leave --only out to see all")
     return rows, facts
 
 
 def _run_case(
-    name: str, device: str, data_root: Path | None, bandwidth: float, say: Callable[[str], None], rows: list[BenchRow]
+    name: str,
+    device: str,
+    data_root: Path | None,
+    bandwidth: float,
+    say: Callable[[str], None],
+    rows: list[BenchRow],
+    only: str,
 ) -> None:
     """Measure the contenders of one case; every row is kept as it comes."""
     ours: float | None = None
     for contender in CASES[name].build(device, data_root):
+        if ours is not None and only.lower() not in contender.name.lower():
+            continue
         if contender.run is None:
             say(f"  {contender.name}: skipped, {contender.skip}")
             rows.append(_skipped(name, contender))
@@ -95,7 +84,8 @@ def _run_case(
         row = _row(name, contender, timing, ours, peak, bandwidth)
         rows.append(row)
         copies = "" if row.times_copy is None else f", {row.times_copy:.2f}x a copy of its bytes"
-        say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.3g}x ours{copies}")
+        doubt = f", noisy: {timing.fastest:.4g} to {timing.slowest:.4g} s" if timing.noisy else ""
+        say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.3g}x ours{copies}{doubt}")
 
 
 def _timed(contender: Contender, device: str) -> Timing:
@@ -105,9 +95,10 @@ def _timed(contender: Contender, device: str) -> Timing:
     if contender.kernels:
         return measure_kernels(contender.run)
     warm_up = int(contender.repeats > 1)  # what takes minutes is run once
-    timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=warm_up)
+    clock = children_seconds if contender.processes else time.perf_counter
+    timing = measure(contender.run, device=device, repeats=contender.repeats, warm_up=warm_up, clock=clock)
     whole = (timing.seconds / contender.share, timing.fastest / contender.share, timing.slowest / contender.share)
-    return Timing(*whole, timing.repeats, timing.peak_bytes)
+    return Timing(*whole, timing.repeats, timing.peak_bytes, timing.noisy)
 
 
 def _skipped(case: str, contender: Contender) -> BenchRow:
@@ -141,68 +132,5 @@ def _row(case: str, contender: Contender, timing: Timing, ours: float, peak: int
         skipped="",
         moved_gb=round(contender.moved_bytes / 1e9, 4) if copy else None,
         times_copy=round(timing.seconds / copy, 3) if copy else None,
+        noisy=timing.noisy,
     )
-
-
-def is_detail(row: BenchRow) -> bool:
-    """Whether a row measures a part of the work, or another work: for those who look for where the time goes."""
-    return row.name.endswith((", l2", ", none")) or ", one product" in row.name or ", one normalisation" in row.name
-
-
-def slope(rows: list[BenchRow]) -> float | None:
-    """The log-log slope of time against edges over the scaling rows; 1 is linear."""
-    points = [(row.num_edges, row.seconds) for row in rows if row.case == "scaling" and row.num_edges and row.seconds]
-    if len(points) < 2:
-        return None
-    edges, seconds = np.log10(np.array(points, dtype=float)).T
-    return float(np.polyfit(edges, seconds, 1)[0])
-
-
-def write(rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str) -> Path:
-    """``<folder>/<machine>.csv``: the rows, each with the environment it was measured in. Rows of other cases stay."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{slug(device)}.csv"
-    fresh = [{**row.__dict__, **facts} for row in rows]
-    measured = {row.case for row in rows}
-    kept = [old for old in _read(path) if old["case"] not in measured] if path.exists() else []
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(fresh[0]), restval="", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows([*kept, *fresh])
-    return path
-
-
-def _read(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(newline="") as file:
-        yield from csv.DictReader(file)
-
-
-def machine(path: Path) -> str:
-    """The device on which a result file was made."""
-    return next((line["device"] for line in _read(path)), path.stem)
-
-
-def read(path: Path) -> list[BenchRow]:
-    """The rows of a result file."""
-
-    def number(text: str | None) -> float | None:
-        return float(text) if text else None
-
-    return [
-        BenchRow(
-            case=line["case"],
-            name=line["name"],
-            seconds=number(line["seconds"]),
-            fastest=number(line["fastest"]),
-            slowest=number(line["slowest"]),
-            repeats=int(line["repeats"]),
-            ratio=number(line["ratio"]),
-            peak_mib=number(line["peak_mib"]),
-            peak_over_result=number(line["peak_over_result"]),
-            num_edges=int(line["num_edges"]),
-            skipped=line["skipped"],
-            moved_gb=number(line.get("moved_gb")),
-            times_copy=number(line.get("times_copy")),
-        )
-        for line in _read(path)
-    ]

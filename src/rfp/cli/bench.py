@@ -4,38 +4,51 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rfp.errors import ArgumentError, unknown_choice
 
+if TYPE_CHECKING:
+    from rfp.bench.result_file import BenchRow
+
 
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(help="Cases to run: large, small, batch, scaling, walks, large10, huge. Default: all."),
+        typer.Argument(help="Cases to run: large, small, batch, scaling, walks, start, large10, huge. Default: all."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     data_root: Annotated[Path | None, typer.Option(help="Folder of raw data sets.", envvar="RFP_DATA")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the result file.")] = Path("bench-results"),
     plot: Annotated[Path | None, typer.Option(help="Also draw the results to this picture.")] = None,
+    only: Annotated[
+        str, typer.Option(help="Beside ours, time only contenders with this text in their name, e.g. pycleora.")
+    ] = "",
+    compare: Annotated[
+        Path | None,
+        typer.Option(help="An older result file: say what became slower or faster; exit code 1 if anything is slower."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout.")] = False,
 ) -> None:
     """Measure encodings and their peers; correctness is checked before any speed is reported.
 
-    Writes `<output>/<machine>.csv` with the environment. Cases that need what is not here are skipped by name.
+    Writes `<output>/<machine>.csv` with the environment. Cases that need what is not here are skipped by name. A row is
+    repeated until its times agree; one that never does is called noisy.
 
-    Example: `rfp bench scaling -o bench-results --plot scaling.png`
+    Example: `rfp bench scaling -o bench-results --plot scaling.png`, and after a change
+    `rfp bench scaling -o after --compare bench-results/<machine>.csv`
     """
     import torch
 
-    from rfp.bench import runner
+    from rfp.bench import result_file, runner
     from rfp.bench.cases import CASES
 
     for name in cases or []:
         if name not in CASES:
             raise unknown_choice("case", name, CASES)
+    past = None if compare is None else (result_file.read(compare), result_file.machine(compare))
     if device == "cuda" and not torch.cuda.is_available():
         raise ArgumentError("device cuda is not available on this machine; use --device cpu")
     rows, facts = runner.run_cases(
@@ -43,11 +56,12 @@ def bench(
         device,
         data_root,
         say=lambda line: typer.echo(line, err=True),
-        keep=lambda rows, facts: runner.write(rows, facts, output, device),
+        keep=lambda rows, facts: result_file.write(rows, facts, output, device, keep_others=bool(only)),
+        only=only,
     )
-    path = runner.write(rows, facts, output, device)
+    path = result_file.write(rows, facts, output, device, keep_others=bool(only))
     typer.echo(f"written to {path}", err=True)
-    if (slope := runner.slope(rows)) is not None:
+    if (slope := result_file.slope(rows)) is not None:
         typer.echo(f"log-log slope of time against edges: {slope:.3f}", err=True)
     if plot is not None:
         from rfp.viz.benchmark import plot as draw
@@ -55,5 +69,21 @@ def bench(
         typer.echo(f"drawn to {draw(path, plot)}", err=True)
     if as_json:
         typer.echo(json.dumps({"environment": facts, "rows": [row.__dict__ for row in rows]}, indent=2))
-    if any(row.name == runner.STOPPED for row in rows):
+    slower = _compared(*past, rows, facts["device"]) if past is not None else False
+    if slower or any(row.name == result_file.STOPPED for row in rows):
         raise typer.Exit(1)
+
+
+def _compared(old: list[BenchRow], machine: str, new: list[BenchRow], here: str) -> bool:
+    """Say what changed since an older file; whether something is slower."""
+    from rfp.bench.result_file import changes
+
+    if machine != here:
+        typer.echo(f"the older file is of another machine ({machine}): ratios are compared, not times", err=True)
+    slower, faster = changes(old, new, same_machine=machine == here)
+    for word, lines in (("slower", slower), ("faster", faster)):
+        for line in lines:
+            typer.echo(f"{word}: {line}", err=True)
+    if not slower:
+        typer.echo("nothing became slower", err=True)
+    return bool(slower)

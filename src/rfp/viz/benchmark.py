@@ -21,7 +21,7 @@ def plot(results: Path | Sequence[Path], picture: Path) -> Path:
     except ImportError as error:
         raise MissingExtraError("matplotlib", "cli", "drawing a benchmark") from error
     from rfp.bench.cases import CASES
-    from rfp.bench.runner import is_detail, machine, read
+    from rfp.bench.result_file import is_detail, machine, read
 
     paths = [results] if isinstance(results, Path) else list(results)
     panels: dict[tuple[str, str], list[Any]] = defaultdict(list)
@@ -82,7 +82,7 @@ def _short(seconds: float) -> str:
 
 def _lines(axes: Any, machines: dict[str, list[Any]], alone: bool) -> None:
     from rfp.bench.cases import CASES
-    from rfp.bench.runner import slope
+    from rfp.bench.result_file import slope
 
     for color, (where, rows) in zip(_LINES, machines.items(), strict=False):
         edges, seconds = [row.num_edges for row in rows], [row.seconds for row in rows]
