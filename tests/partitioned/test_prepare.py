@@ -29,11 +29,11 @@ def random_graph(seed: int, n: int, m: int, *, weighted: bool, directed: bool) -
     return graph if directed else graph.to_undirected()
 
 
-def assembled(layout: Layout, stored: StoredGraph) -> sp.csr_array:
+def assembled(layout: Layout, stored: StoredGraph, side: str = "") -> sp.csr_array:
     """The matrix that the blocks hold, put together with NumPy alone."""
     indptr, col, value = [np.zeros(1, np.int64)], [], []
     for block in range(stored.num_blocks):
-        crow, columns, values = (np.load(layout.graph_file(block, part)) for part in ("crow", "col", "value"))
+        crow, columns, values = (np.load(layout.graph_file(block, part, side)) for part in ("crow", "col", "value"))
         rows = stored.rows(block)
         assert len(crow) == rows.stop - rows.start + 1
         indptr.append(crow[1:] + indptr[-1][-1])
@@ -59,7 +59,7 @@ def check(layout: Layout, stored: StoredGraph, graph: rfp.Graph) -> None:
     np.testing.assert_allclose(load(layout.sums_file("row")), abs(expected).sum(1), rtol=1e-15)
     if not stored.symmetric:
         np.testing.assert_allclose(load(layout.sums_file("col")), abs(expected).sum(0), rtol=1e-15)
-    np.testing.assert_array_equal(load(layout.loops_file), expected.diagonal() != 0)
+    np.testing.assert_array_equal(load(layout.loops_file()), expected.diagonal() != 0)
 
 
 @pytest.mark.parametrize("limit", [TINY, LARGE])
@@ -158,6 +158,31 @@ def test_edges_with_the_same_ends(tmp_path: Path, duplicates: str | None, expect
         return
     matrix = assembled(layout, prepare_table(table, layout, **arguments))
     assert matrix[0, 1] == matrix[1, 0] == expected
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_further_matrices_of_a_directed_table_are_those_of_memory(tmp_path: Path, signed: bool) -> None:
+    rng = np.random.default_rng(5)
+    columns: dict[str, Any] = {"s": rng.integers(0, 30, 200), "t": rng.integers(0, 30, 200)}
+    columns["w"] = rng.choice([-3.0, -0.5, 0.5, 3.0] if signed else [0.5, 2.0], 200)
+    table = table_of(tmp_path / "edges.parquet", columns)
+    arguments: Any = {"directed": True, "duplicates": "first", "memory": 200_000_000, "limit": TINY}
+    stored = prepare_table(table, Layout(tmp_path / "files"), num_nodes=30, sides=["T", "sym"], **arguments)
+    first: dict[tuple[int, int], float] = {}
+    for s, t, w in zip(columns["s"].tolist(), columns["t"].tolist(), columns["w"].tolist(), strict=True):
+        first.setdefault((s, t), w)
+    ends, weight = torch.tensor(list(first)).T, torch.tensor(list(first.values()), dtype=torch.float64)
+    graph = rfp.Graph(ends, 30, weight)
+    check(Layout(tmp_path / "files"), stored, graph)
+    again = prepare_graph(graph, Layout(tmp_path / "memory"), limit=TINY, sides=["T", "sym"])
+    assert again.num_entries == stored.num_entries
+    for side, matrix in (("T", graph.to_scipy().T.tocsr()), ("sym", graph.to_undirected().to_scipy())):
+        for name, cuts in (("files", stored), ("memory", again)):
+            layout = Layout(tmp_path / name)
+            found = assembled(layout, cuts, side)
+            assert abs(found - matrix).max() == 0
+            if side == "sym":
+                np.testing.assert_allclose(load(layout.sums_file("row", "sym")), abs(matrix).sum(1), rtol=1e-15)
 
 
 def test_merging_in_pieces_is_merging_at_once() -> None:

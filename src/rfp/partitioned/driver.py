@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rfp.backends.finite import NotFiniteError
 from rfp.backends.sparse.orthonormal import Orthonormalizer
-from rfp.errors import FileError, NumericalError
+from rfp.errors import FileError
 from rfp.normalization import count_events, inverse_lengths
 from rfp.partitioned import tasks
 from rfp.partitioned.checked_files import DamagedFileError, discard, load, move, save
@@ -87,6 +87,7 @@ class StoredProducts:
     def __init__(self, driver: Driver, step: StepPlan) -> None:
         self.driver, self.step = driver, step
         self.factors: list[Array] = []
+        self.vectors: Array | None = None
 
     def gram(self, a: StoredState) -> Tensor:
         return torch.from_numpy(self.driver.gram(self.step, a.name))[None]
@@ -97,11 +98,29 @@ class StoredProducts:
         self.driver.apply(self.step, a.name, target, self.factors[-1], self.driver.blocks)
         return StoredState(target, a.dtype)
 
-    def rows(self, graph: int) -> slice:
-        raise NumericalError(
-            f"the columns of {self.step.target} are too close to dependent for Gram matrices, and a partitioned graph "
-            "has no other way; normalise more often (a smaller normalize_every), or compute in float32"
-        )
+    def by_vectors(
+        self,
+        a: StoredState,
+        q: StoredState,
+        chosen: list[tuple[int, int]],
+        exact: Callable[[Tensor, int, int], Tensor],
+    ) -> StoredState:
+        r"""The last rung from a QR of each block: :math:`a_i = Q_i R_i`, the R_i under one another :math:`= Q' R`.
+
+        R has the lengths and angles of a's columns to rounding, whatever their condition, so the rule for dependent
+        columns is applied to R; the rows of the result are :math:`Q_i Q'_i` times what comes out. Two passes over the
+        state, k x k matrices through the scheduler.
+        """
+        trajectories = [b for _, b in chosen]
+        parts = self.driver.triangles(self.step, a.name, trajectories)  # [blocks, chosen, k, k]
+        num_blocks, _, k, _ = parts.shape
+        self.vectors = np.full((num_blocks, self.driver.plan.num_trajectories, k, k), np.nan)
+        for i, b in enumerate(trajectories):
+            basis, r = np.linalg.qr(parts[:, i].reshape(-1, k))
+            self.vectors[:, b] = (basis @ exact(torch.from_numpy(r), 0, b).numpy()).reshape(num_blocks, k, k)
+        target = f"{self.step.target}/vectors"
+        self.driver.apply_to_basis(self.step, a.name, q.name, target, self.vectors, self.driver.blocks)
+        return StoredState(target, a.dtype)
 
 
 @dataclass
@@ -208,6 +227,8 @@ class Driver:
             last, events = cast(StoredState, found.state).name, found.events
         for number, factor in enumerate(products.factors):
             save(self.layout.factor_file(step.target, number), factor)
+        if products.vectors is not None:
+            save(self.layout.vectors_file(step.target), products.vectors)
         return last, count_events([events])
 
     def _rounding(self, step: StepPlan, lengths: Array) -> Rounding | None:
@@ -245,6 +266,18 @@ class Driver:
         """A state times a factor, as another state."""
         self._round(step, "applying", tasks.apply, [(self.plan, source, target, factor, block) for block in blocks])
 
+    def triangles(self, step: StepPlan, name: str, trajectories: Sequence[int]) -> Array:
+        """R of each block, ``[blocks, trajectories, k, k]``."""
+        arguments = [(self.plan, name, trajectories, block) for block in self.blocks]
+        return np.stack(self._round(step, "QR of blocks", tasks.triangle, arguments))
+
+    def apply_to_basis(
+        self, step: StepPlan, source: str, other: str, target: str, factors: Array, blocks: Sequence[int]
+    ) -> None:
+        """The orthonormal basis of each block of ``source`` times its own factor, as another state."""
+        arguments = [(self.plan, source, other, target, factors[block], block) for block in blocks]
+        self._round(step, "applying", tasks.apply_to_basis, arguments)
+
     def _replay(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> str:
         """Blocks of a finished step again, by its stored factors."""
         name, number = raw, 0
@@ -252,6 +285,10 @@ class Driver:
             after = f"{step.target}/pass-{number}"
             self.apply(step, name, after, load(self.layout.factor_file(step.target, number)), blocks)
             name, number = after, number + 1
+        if self.layout.vectors_file(step.target).exists():
+            after = f"{step.target}/vectors"
+            self.apply_to_basis(step, raw, name, after, load(self.layout.vectors_file(step.target)), blocks)
+            return after
         return name
 
     def _move(self, source: str, target: str, blocks: Sequence[int]) -> None:

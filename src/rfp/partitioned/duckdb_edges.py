@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rfp.errors import FileError, GraphError, MissingExtraError
 from rfp.partitioned.layout import Layout, StoredGraph
@@ -18,6 +19,8 @@ from rfp.partitioned.row_blocks import BlockLimit, BlockWriter
 
 # Rows of a batch that DuckDB hands over.
 _BATCH = 1 << 20
+# DuckDB's part of the memory; the rest is for the blocks that are written meanwhile.
+_SORTING_PART = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ def prepare_table(
     memory: int,
     limit: BlockLimit,
     num_nodes: int | None = None,
+    sides: Sequence[str] = (),
     source: dict[str, Any] | None = None,
     say: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> StoredGraph:
@@ -100,40 +104,79 @@ def prepare_table(
         memory: Bytes that may be used, about.
         limit: How large a block may become.
         num_nodes: The ids are 0 to ``num_nodes - 1``.
+        sides: Further matrices to write, of :data:`rfp.partitioned.layout.SIDES`.
         source: For the manifest.
         say: Told ``(what, done, total)``.
     """
-    with connected(layout.folder / "preparing", max(memory * 6 // 10, 64_000_000)) as database:
+    with connected(layout.folder / "preparing", max(int(memory * _SORTING_PART), 64_000_000)) as database:
         say("numbering nodes", 0, 1)
-        ids = _number(database, table, num_nodes, layout)
-        arcs = _arcs(ids, directed=directed, in_order=duplicates == "first")
-        total = int(database.execute(f"SELECT count(*) FROM ({arcs})").fetchall()[0][0])
+        ids = _number(database, table, num_nodes, layout, in_order=duplicates == "first")
         if not ids.num_nodes:
             raise GraphError("the graph has no nodes, so there is nothing to encode")
-        writer = BlockWriter(layout, ids.num_nodes, limit, symmetric=not directed)
-        done = 0
+        arcs = _arcs(ids, directed=directed)
+        say("counting edges", 0, 1)
+        entries = _entries_of_rows(database, arcs, ids.num_nodes)
+        total, cuts = int(entries.sum()), limit.cuts(_largest_rows(database, arcs, entries, sides))
+        writer = BlockWriter(layout, cuts, symmetric=not directed)
+        del entries
 
-        def count(entries: int) -> None:
-            nonlocal done
-            done += entries
-            say("sorting edges", done, total)
+        def sort(relation: str, writer: BlockWriter, total: int, both: bool = False) -> None:
+            done = 0
 
-        say("sorting edges", 0, total)
-        write_sorted(_sorted(database, arcs), writer, duplicates=duplicates, say=count)
-        return writer.finish(source or {})
+            def count(entries: int) -> None:
+                nonlocal done
+                done += entries
+                say("sorting edges", done, total)
+
+            say("sorting edges", 0, total)
+            write_sorted(_sorted(database, relation), writer, duplicates=duplicates, both_directions=both, say=count)
+
+        sort(arcs, writer, total)
+        stored = writer.finish(source or {})
+        for side in sides:
+            other = BlockWriter(layout, cuts, symmetric=side == "sym", side=side)
+            sort(_side(arcs, side), other, total * (1 if side == "T" else 2), both=side == "sym")
+            other.finish({})
+        return stored
+
+
+def _entries_of_rows(database: Any, arcs: str, num_nodes: int, end: str = "s") -> NDArray[np.int64]:
+    """How many entries each row has, ``[n]``, those of the same place counted one by one."""
+    counts = np.zeros(num_nodes, dtype=np.int64)
+    reader = database.sql(f"SELECT {end}, count(*) FROM ({arcs}) GROUP BY {end}").to_arrow_reader(_BATCH)
+    for batch in reader:
+        row, count = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        counts[row] = count
+    return counts
+
+
+def _largest_rows(database: Any, arcs: str, entries: NDArray[np.int64], sides: Sequence[str]) -> NDArray[np.int64]:
+    """The entries of each row, in that of the matrices which has most."""
+    if not sides:
+        return entries
+    columns = _entries_of_rows(database, arcs, len(entries), "t")
+    return entries + columns if "sym" in sides else np.maximum(entries, columns)
+
+
+def _side(arcs: str, side: str) -> str:
+    """The entries of another matrix of a directed graph; both directions of a place are told apart by the last bit."""
+    if side == "T":
+        return f"SELECT t AS s, s AS t, w, r FROM ({arcs})"
+    return f"SELECT s, 2 * t AS t, w, r FROM ({arcs}) UNION ALL SELECT t, 2 * s + 1, w, r FROM ({arcs}) WHERE s <> t"
 
 
 @dataclass(frozen=True)
 class _Numbered:
-    """A relation with integer columns s, t and w."""
+    """A relation with integer columns s, t, w and r, the place in the file where that matters."""
 
     relation: str
     num_nodes: int
 
 
-def _number(database: Any, table: EdgeTable, num_nodes: int | None, layout: Layout) -> _Numbered:
+def _number(database: Any, table: EdgeTable, num_nodes: int | None, layout: Layout, *, in_order: bool) -> _Numbered:
     weight = f"CAST({table.weight} AS DOUBLE)" if table.weight else "CAST(1 AS DOUBLE)"
-    base = f"SELECT {table.source} AS s, {table.target} AS t, {weight} AS w FROM {table.scan}"
+    place = "row_number() OVER ()" if in_order else "0"
+    base = f"SELECT {table.source} AS s, {table.target} AS t, {weight} AS w, {place} AS r FROM {table.scan}"
     kinds = [str(row[1]) for row in database.execute(f"DESCRIBE {base}").fetchall()]
     _check(database, base, table)
     if all(_is_integer(kind) for kind in kinds[:2]):
@@ -186,9 +229,9 @@ def _number_texts(database: Any, base: str, layout: Layout) -> _Numbered:
     database.execute(
         f"CREATE TABLE ids AS SELECT id, row_number() OVER (ORDER BY first) - 1 AS number FROM ("
         f"  SELECT id, min(place) AS first FROM ("
-        f"    WITH edges AS (SELECT *, row_number() OVER () AS r FROM ({base}))"
-        f"    SELECT CAST(s AS VARCHAR) AS id, 2 * r AS place FROM edges"
-        f"    UNION ALL SELECT CAST(t AS VARCHAR), 2 * r + 1 FROM edges"
+        f"    WITH edges AS (SELECT s, t, row_number() OVER () AS line FROM ({base}))"
+        f"    SELECT CAST(s AS VARCHAR) AS id, 2 * line AS place FROM edges"
+        f"    UNION ALL SELECT CAST(t AS VARCHAR), 2 * line + 1 FROM edges"
         f"  ) GROUP BY id)"
     )
     _save_ids(database, layout)
@@ -197,7 +240,7 @@ def _number_texts(database: Any, base: str, layout: Layout) -> _Numbered:
 
 def _joined(base: str, count: int) -> _Numbered:
     relation = (
-        f"SELECT a.number AS s, b.number AS t, w FROM ({base}) e JOIN ids a ON a.id = e.s JOIN ids b ON b.id = e.t"
+        f"SELECT a.number AS s, b.number AS t, w, r FROM ({base}) e JOIN ids a ON a.id = e.s JOIN ids b ON b.id = e.t"
     )
     return _Numbered(relation, count)
 
@@ -207,9 +250,9 @@ def _save_ids(database: Any, layout: Layout) -> None:
     database.execute(f"COPY (SELECT id FROM ids ORDER BY number) TO '{_quoted(layout.node_ids_file)}' (FORMAT parquet)")
 
 
-def _arcs(ids: _Numbered, *, directed: bool, in_order: bool) -> str:
+def _arcs(ids: _Numbered, *, directed: bool) -> str:
     """Every edge, and in an undirected graph every edge the other way round too, but for self-loops."""
-    edges = f"SELECT s, t, w, {'row_number() OVER ()' if in_order else '0'} AS r FROM ({ids.relation})"
+    edges = f"SELECT s, t, w, r FROM ({ids.relation})"
     if directed:
         return edges
     return f"{edges} UNION ALL SELECT t, s, w, r FROM ({edges}) WHERE s <> t"

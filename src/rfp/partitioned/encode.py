@@ -17,7 +17,7 @@ from rfp.partitioned.lock import locked
 from rfp.partitioned.prepare import prepare_graph
 from rfp.partitioned.reader import PartitionedEncoding, open_encoding
 from rfp.partitioned.row_blocks import BlockLimit
-from rfp.partitioned.tasks import Plan
+from rfp.partitioned.tasks import Plan, stored_operator
 from rfp.settings import STARTS, Arguments, Settings
 
 NORMALIZATIONS = ("qr", "l2", "none")
@@ -34,6 +34,7 @@ def encode(
     *,
     memory: int = 2_000_000_000,
     executor: Executor | None = None,
+    device: str = "cpu",
     tick: Callable[[str, str, int, int], None] = lambda step, what, done, total: None,
     say: Callable[[str], None] = lambda line: None,
     **arguments: Unpack[Arguments],
@@ -50,6 +51,8 @@ def encode(
         settings: The arguments; operators by name, distributions by name.
         memory: Bytes that each worker may use, about. It decides the blocks and panels, when the folder is new.
         executor: Runs the tasks: :class:`~rfp.partitioned.executors.Serial` by default.
+        device: ``"cuda"``: workers that have a GPU multiply on it, those without on their CPU. The bits of a result
+            are those of the device it was computed on.
         tick: Told ``(step, what, tasks done, tasks in all)``.
         say: Gets a line for what is out of the ordinary.
 
@@ -67,7 +70,7 @@ def encode(
     with locked(layout.folder):
         manifest = _manifest(graph, layout, settings, memory)
         powers = [int(parse_name(name)["power"] or 1) for name in settings.operators]
-        names = tuple(str(parse_name(name)["base"]) for name in settings.operators)
+        operators = tuple(stored_operator(name, manifest.graph.symmetric) for name in settings.operators)
         plan = Plan(
             str(layout.folder.absolute()),
             manifest.graph,
@@ -77,7 +80,8 @@ def encode(
             str(settings.distribution),
             settings.seed,
             str(settings.dtype).removeprefix("torch."),
-            names,
+            operators,
+            device,
         )
         steps = plan_steps(
             settings.num_steps,
@@ -86,7 +90,7 @@ def encode(
             STARTS[settings.start],
             powers,
         )
-        norms = [NORMS.get(name) for name in names]
+        norms = [NORMS.get(operator.base) for operator in operators]
         Driver(plan, manifest, executor or Serial(), steps, norms, tick, say).run()
     encoding = open_encoding(layout.folder)
     if settings.strict:
@@ -104,10 +108,10 @@ def _manifest(graph: Any, layout: Layout, settings: Settings, memory: int) -> Ma
     read = as_graph(graph)
     if read.num_graphs != 1:
         raise ArgumentError(f"a partitioned encoding is of one graph, got {read.num_graphs}; rfp.encode takes batches")
-    _check_operators(settings, read.is_undirected())
     item = settings.dtype.itemsize * settings.num_trajectories
     limit = BlockLimit(int(memory * _BLOCK_PART), _STATE_COPIES * item * settings.num_channels)
-    stored = prepare_graph(read.to("cpu"), layout, limit=limit)
+    read = read.to("cpu")
+    stored = prepare_graph(read, layout, limit=limit, sides=sides_of(settings, read.is_undirected()))
     panel = panel_width(stored, item, settings.num_channels, int(memory * _PANEL_PART))
     manifest = Manifest(stored, arguments, panel, versions=dict(versions()))
     layout.write_manifest(manifest)
@@ -156,13 +160,10 @@ def plain_arguments(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _check_operators(settings: Settings, symmetric: bool) -> None:
-    for name in settings.operators:
-        parts = parse_name(name)
-        if (parts["sym"] or parts["transposed"]) and not symmetric:
-            raise ArgumentError(
-                f"operator {name!r}: a partitioned graph is stored by rows; .sym and .T need an undirected graph"
-            )
+def sides_of(settings: Settings, symmetric: bool) -> list[str]:
+    """The matrices beside A that the operators need."""
+    sides = {stored_operator(str(name), symmetric).side for name in settings.operators}
+    return sorted(sides - {""})
 
 
 def _refuse_others(layout: Layout, manifest: Manifest, arguments: dict[str, Any], graph: Any) -> None:

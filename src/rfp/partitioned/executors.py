@@ -1,4 +1,4 @@
-"""Who runs the tasks: this process, or threads of it. Another engine is one more class with these two methods."""
+"""Who runs the tasks: this process, threads of it, or Dask. Another engine is one more class with these two methods."""
 
 from __future__ import annotations
 

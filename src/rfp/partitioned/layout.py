@@ -11,10 +11,15 @@ r"""The folder of a partitioned encoding: what lies where, and the manifest that
         row_sums.npy col_sums.npy         [n] float64: sums of |weights|; col_sums only if the matrix is not symmetric
         loops.npy                         [n] bool: which nodes have a self-loop
         node_ids.parquet                  the name of each node, unless they are 0 to n - 1
+        operator-0.block-00000.npy        [entries] values of the first operator on the entries of the block
+      graph-T/ graph-sym/                 the same blocks of the transposed or symmetrised matrix, where an operator of
+                                          a directed graph needs it
       states/start/                       step 0, which all operators share
       states/0/0001/                      step 1 of the first operator
         panel-000.block-00000.npy         [rows, B, channels of the panel]
-        factor-0.npy                      [B, k, k] float64: the state is S a times these, in order
+        factor-0.npy                      [B, k, k] float64: the state is S a times these, in order ([B, k]: diagonal)
+        vectors.npy                       [blocks, B, k, k] float64, rarely: what Q of each block was multiplied by
+        lengths.npy                       [p, B, k] float64: lengths of the columns of S a
 
 Every ``.npy`` is plain; beside it stands its checksum (:mod:`rfp.partitioned.checked_files`). Each row of the graph
 holds its diagonal entry, zero where there is no self-loop. A step whose number is in the manifest is finished: it is
@@ -35,6 +40,8 @@ from typing import Any
 from rfp.errors import FileError
 
 FORMAT = "rfp-partitioned-1"
+# The matrices of a graph that operators are made of: A itself, its transpose, and that of the undirected graph.
+SIDES = ("", "T", "sym")
 
 
 @dataclass(frozen=True)
@@ -109,20 +116,23 @@ class Layout:
     def node_ids_file(self) -> Path:
         return self.folder / "graph" / "node_ids.parquet"
 
-    @property
-    def loops_file(self) -> Path:
-        return self.folder / "graph" / "loops.npy"
+    def graph_folder(self, side: str = "") -> Path:
+        """The folder of one of the :data:`SIDES`."""
+        return self.folder / (f"graph-{side}" if side else "graph")
 
-    def sums_file(self, axis: str) -> Path:
+    def loops_file(self, side: str = "") -> Path:
+        return self.graph_folder(side) / "loops.npy"
+
+    def sums_file(self, axis: str, side: str = "") -> Path:
         """Sums of absolute weights over ``"row"`` or ``"col"``."""
-        return self.folder / "graph" / f"{axis}_sums.npy"
+        return self.graph_folder(side) / f"{axis}_sums.npy"
 
     def operator_file(self, operator: int, block: int) -> Path:
         """Values of an operator on the entries of a block."""
         return self.folder / "graph" / f"operator-{operator}.block-{block:05d}.npy"
 
-    def graph_file(self, block: int, part: str) -> Path:
-        return self.folder / "graph" / f"block-{block:05d}.{part}.npy"
+    def graph_file(self, block: int, part: str, side: str = "") -> Path:
+        return self.graph_folder(side) / f"block-{block:05d}.{part}.npy"
 
     def state(self, name: str) -> Path:
         """The folder of a state: ``"start"``, ``"0/3"`` (step 3 of the first operator), or one on the way to it."""
@@ -134,6 +144,10 @@ class Layout:
 
     def factor_file(self, name: str, number: int) -> Path:
         return self.state(name) / f"factor-{number}.npy"
+
+    def vectors_file(self, name: str) -> Path:
+        """What the orthonormal basis of each block was multiplied by, where Gram matrices could not serve."""
+        return self.state(name) / "vectors.npy"
 
     def lengths_file(self, name: str) -> Path:
         """Lengths of the columns of the product, ``[p, B, k]``, before it was normalised."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,8 @@ class Entries:
 
 # How edges with the same ends become one, as :func:`rfp.read_graph` has it; ``None``: their weights must be equal.
 DUPLICATES = (None, "sum", "first", "max", "error")
+# Of the two directions of an edge the weight that is larger in magnitude, as :meth:`rfp.Graph.to_undirected` has it.
+LARGER = "larger"
 
 
 def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) -> Entries:
@@ -48,7 +49,7 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
         row: Sorted together with ``col``, and entries of one place in the order of the file.
         col: See ``row``.
         value: Weights.
-        duplicates: One of :data:`DUPLICATES`.
+        duplicates: One of :data:`DUPLICATES`, or :data:`LARGER`.
 
     Raises:
         GraphError: Edges with the same ends have different weights, or there are any at all and that is an error.
@@ -61,6 +62,9 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
     if duplicates == "error":
         again = int(np.flatnonzero(np.diff(np.r_[first, len(row)]) > 1)[0])
         raise GraphError(f"an edge of nodes {row[first[again]]} and {col[first[again]]} is listed more than once")
+    if duplicates == LARGER:
+        high, low = (pick.reduceat(value, first) for pick in (np.maximum, np.minimum))
+        return Entries(row[first], col[first], np.where(-low > high, low, high))
     if duplicates in ("sum", "max"):
         merged = (np.add if duplicates == "sum" else np.maximum).reduceat(value, first)
         return Entries(row[first], col[first], merged)
@@ -73,6 +77,10 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
                 "decide with --duplicates sum, first or max"
             )
     return Entries(row[first], col[first], value[first])
+
+
+# A graph of several blocks of this size has so many of them at least: work for as many workers, whatever their memory.
+_SMALL_BLOCK, _BLOCKS_AT_LEAST = 32_000_000, 16
 
 
 @dataclass(frozen=True)
@@ -93,36 +101,56 @@ class BlockLimit:
         """Bytes of a block."""
         return rows * self.bytes_per_row + entries * self.bytes_per_entry
 
+    def cuts(self, entries: Ints) -> tuple[int, ...]:
+        """The first row of each block, and n: blocks of about equal cost, none above the limit unless it is one row.
+
+        Args:
+            entries: Of each row, ``[n]``; the diagonal is added to them.
+
+        Example:
+            >>> BlockLimit(bytes_in_all=100, bytes_per_row=0, bytes_per_entry=10).cuts(np.array([3, 2, 20, 1, 1]))
+            (0, 2, 3, 5)
+        """
+        cost = np.cumsum(self.cost(1, entries + 1))
+        total = int(cost[-1])
+        size = min(self.bytes_in_all, max(_SMALL_BLOCK, total // _BLOCKS_AT_LEAST))
+        size = max(1, -(-total // max(1, -(-total // max(1, size)))))
+        cuts, before = [0], 0
+        while cuts[-1] < len(cost):
+            stop = max(int(np.searchsorted(cost, before + size, side="right")), cuts[-1] + 1)
+            cuts.append(stop)
+            before = int(cost[stop - 1])
+        return tuple(cuts)
+
 
 @dataclass
 class BlockWriter:
-    """Writes the row blocks of a graph as its sorted entries come in; one block is in memory.
+    """Writes the row blocks of a matrix as its sorted entries come in; one block is in memory.
 
     Args:
         layout: The folder.
-        num_nodes: n.
-        limit: How large a block may become; a row stays whole.
+        cuts: First row of each block, and n.
         symmetric: Whether the matrix will be, so that sums over columns are those over rows.
+        side: Which matrix of the graph; see :data:`rfp.partitioned.layout.SIDES`.
     """
 
     layout: Layout
-    num_nodes: int
-    limit: BlockLimit
+    cuts: tuple[int, ...]
     symmetric: bool
-    cuts: list[int] = field(default_factory=lambda: [0])
+    side: str = ""
     num_entries: int = 0
     num_edges: int = 0
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        n = self.num_nodes
+        self.num_nodes = n = self.cuts[-1]
         self.index_type = np.int32 if n <= _INT32_MAX else np.int64
         self.row_sums = np.zeros(n)
         self.col_sums = None if self.symmetric else np.zeros(n)
         self.has_loop = np.zeros(n, dtype=np.bool_)
         self.words = 0
+        self.num_written = 0
         self.pending: list[Entries] = []
-        self.num_pending = 0
 
     def hash_edges(self, row: Ints, col: Ints) -> None:
         """Count edges into the key of the graph (:attr:`rfp.Graph.keys`), in any order."""
@@ -133,32 +161,22 @@ class BlockWriter:
         if not len(entries.row):
             return
         self.pending.append(entries)
-        self.num_pending += len(entries.row)
-        self._write_full_blocks(int(entries.row[-1]) + 1)
+        self._write_blocks(int(entries.row[-1]))
 
-    def _write_full_blocks(self, complete: int) -> None:
-        """Write blocks as long as the rows up to ``complete`` are more than one holds."""
-        while self.limit.cost(complete - self.cuts[-1], self.num_pending) > self.limit.bytes_in_all:
-            if complete - self.cuts[-1] <= 1:
-                return  # one row stays whole
-            joined, start = self._joined(), self.cuts[-1]
-
-            def cost(stop: int, row: Ints = joined.row, start: int = start) -> int:
-                return int(self.limit.cost(stop - start, int(np.searchsorted(row, stop))))
-
-            stop = bisect_right(range(start + 1, complete), self.limit.bytes_in_all, key=cost) + start
-            stop = max(stop, start + 1)
+    def _write_blocks(self, complete: int) -> None:
+        """Write the blocks whose rows are all below ``complete``."""
+        while self.num_written + 1 < len(self.cuts) and self.cuts[self.num_written + 1] <= complete:
+            joined, stop = self._joined(), self.cuts[self.num_written + 1]
             self._write(joined, int(np.searchsorted(joined.row, stop)), stop)
 
     def finish(self, source: dict[str, Any]) -> StoredGraph:
-        """Write the last block and the sums of weights."""
-        self._write_full_blocks(self.num_nodes)
-        if self.cuts[-1] < self.num_nodes:
-            self._write(self._joined(), self.num_pending, self.num_nodes)
-        save(self.layout.sums_file("row"), self.row_sums)
-        if self.col_sums is not None:
-            save(self.layout.sums_file("col"), self.col_sums)
-        save(self.layout.loops_file, self.has_loop)
+        """Write the last blocks and the sums of weights."""
+        self._write_blocks(self.num_nodes)
+        if self.side != "T":  # its sums are those of the matrix itself, the other way round
+            save(self.layout.sums_file("row", self.side), self.row_sums)
+            save(self.layout.loops_file(self.side), self.has_loop)
+            if self.col_sums is not None:
+                save(self.layout.sums_file("col", self.side), self.col_sums)
         key = mix(signed(mix(signed(self.num_nodes * GOLDEN + 1)) + self.words))  # as rfp.Graph.keys
         return StoredGraph(
             self.num_nodes,
@@ -167,7 +185,7 @@ class BlockWriter:
             key,
             self.weighted,
             self.symmetric,
-            tuple(self.cuts),
+            self.cuts,
             source,
         )
 
@@ -183,10 +201,11 @@ class BlockWriter:
 
     def _write(self, joined: Entries, count: int, stop: int) -> None:
         """Write the first ``count`` entries as the rows up to ``stop``."""
-        start, block = self.cuts[-1], len(self.cuts) - 1
+        block = self.num_written
+        start = self.cuts[block]
         row, col, value = joined.row[:count], joined.col[:count], joined.value[:count]
-        self.pending = [Entries(joined.row[count:], joined.col[count:], joined.value[count:])]
-        self.num_pending = len(joined.row) - count
+        # A copy: a view would keep the whole of it.
+        self.pending = [Entries(joined.row[count:].copy(), joined.col[count:].copy(), joined.value[count:].copy())]
         self.row_sums[start:stop] = np.bincount(row - start, np.abs(value), minlength=stop - start)
         if self.col_sums is not None:
             np.add.at(self.col_sums, col, np.abs(value))
@@ -202,8 +221,8 @@ class BlockWriter:
         value = np.insert(value, place, 0.0)
         crow = np.zeros(stop - start + 1, dtype=np.int64)
         np.cumsum(np.bincount(row - start, minlength=stop - start), out=crow[1:])
-        save(self.layout.graph_file(block, "crow"), crow)
-        save(self.layout.graph_file(block, "col"), col.astype(self.index_type))
-        save(self.layout.graph_file(block, "value"), value.astype(np.float64 if weighted else np.uint8))
+        save(self.layout.graph_file(block, "crow", self.side), crow)
+        save(self.layout.graph_file(block, "col", self.side), col.astype(self.index_type))
+        save(self.layout.graph_file(block, "value", self.side), value.astype(np.float64 if weighted else np.uint8))
         self.num_entries += len(row)
-        self.cuts.append(stop)
+        self.num_written += 1

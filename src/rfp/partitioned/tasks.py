@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,41 @@ from torch import Tensor
 
 from rfp.features import random_features
 from rfp.graph import Graph
-from rfp.operators import OPERATORS, EntryTable
+from rfp.operators import OPERATORS, EntryTable, parse_name
 from rfp.partitioned.checked_files import is_whole, load, save
-from rfp.partitioned.kernels import add_gram, sparse_rows, times
+from rfp.partitioned.kernels import add_gram, device_here, sparse_rows, times
 from rfp.partitioned.layout import Layout, StoredGraph, panels
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StoredOperator:
+    """An operator as the tasks build it.
+
+    Args:
+        base: A key of :data:`rfp.operators.OPERATORS`.
+        side: The matrix whose entries it has, of :data:`rfp.partitioned.layout.SIDES`.
+        transposed: Whether those are the entries of its transpose.
+    """
+
+    base: str
+    side: str = ""
+    transposed: bool = False
+
+
+def stored_operator(name: str, symmetric: bool) -> StoredOperator:
+    """The operator of a name, of a graph that is symmetric or not.
+
+    >>> stored_operator("random_walk.T^2", symmetric=True)
+    StoredOperator(base='random_walk', side='', transposed=True)
+    >>> stored_operator("adjacency.T", symmetric=False)
+    StoredOperator(base='adjacency', side='T', transposed=True)
+    """
+    parts = parse_name(name)
+    transposed = parts["transposed"] is not None
+    side = "" if symmetric else "sym" if parts["sym"] else "T" if transposed else ""
+    return StoredOperator(str(parts["base"]), side, transposed)
 
 
 @dataclass(frozen=True)
@@ -41,7 +70,8 @@ class Plan:
         distribution: Of the features.
         seed: Of the features.
         dtype: Name of the type of the states.
-        operators: Names without powers.
+        operators: Without their powers.
+        device: ``"cuda"`` for workers that have a GPU to multiply on it.
     """
 
     folder: str
@@ -52,7 +82,8 @@ class Plan:
     distribution: str
     seed: int
     dtype: str
-    operators: tuple[str, ...]
+    operators: tuple[StoredOperator, ...]
+    device: str = "cpu"
 
     @property
     def layout(self) -> Layout:
@@ -77,18 +108,19 @@ def write_values(plan: Plan, operator: int, block: int) -> None:
     path = plan.layout.operator_file(operator, block)
     if is_whole(path):
         return
-    layout, rows = plan.layout, plan.graph.rows(block)
-    crow, col, value = (load(layout.graph_file(block, part)) for part in ("crow", "col", "value"))
+    layout, rows, wanted = plan.layout, plan.graph.rows(block), plan.operators[operator]
+    crow, col, value = (load(layout.graph_file(block, part, wanted.side)) for part in ("crow", "col", "value"))
     row = np.repeat(np.arange(rows.start, rows.stop), np.diff(crow))
-    loops = load(layout.loops_file)
+    # A transpose has its sums from the matrix itself.
+    side, symmetric = ("sym", True) if wanted.side == "sym" else ("", plan.graph.symmetric)
 
     def degree(axis: str, with_loops: bool) -> Tensor:
-        sums = load(layout.sums_file("row" if plan.graph.symmetric else axis))
-        return torch.from_numpy(sums + ~loops if with_loops else sums)
+        sums = load(layout.sums_file("row" if symmetric else axis, side))
+        return torch.from_numpy(sums + ~load(layout.loops_file(side)) if with_loops else sums)
 
-    entries = EntryTable(torch.from_numpy(row), torch.from_numpy(col), torch.from_numpy(value).double(), degree)
-    values = OPERATORS[plan.operators[operator]](entries)
-    save(path, values.to(plan.torch_dtype).numpy())
+    first, second = (torch.from_numpy(end) for end in ((col, row) if wanted.transposed else (row, col)))
+    entries = EntryTable(first, second, torch.from_numpy(value).double(), degree)
+    save(path, OPERATORS[wanted.base](entries).to(plan.torch_dtype).numpy())
 
 
 def draw(plan: Plan, name: str, block: int) -> Array:
@@ -118,14 +150,14 @@ def multiply(plan: Plan, operator: int, source: str, target: str, panel: int, bl
     Returns:
         The sum of squares of each column over each block, ``[len(blocks), B, width]`` in float64.
     """
-    squares = []
+    squares, side = [], plan.operators[operator].side
     for block in blocks:
         path = plan.layout.block_file(target, panel, block)
         if is_whole(path):
             product = load(path)
         else:
-            a = _whole_panel(plan, source, panel)
-            crow, col = (load(plan.layout.graph_file(block, part)) for part in ("crow", "col"))
+            a = _panels.get(plan, source, panel)
+            crow, col = (load(plan.layout.graph_file(block, part, side)) for part in ("crow", "col"))
             value = load(plan.layout.operator_file(operator, block))
             product = sparse_rows(crow, col, value, a).reshape(len(crow) - 1, plan.num_trajectories, -1)
             save(path, product)
@@ -138,9 +170,32 @@ def _squares(a: Array) -> Array:
     return np.asarray(np.square(a, dtype=np.float64).sum(0))
 
 
-@lru_cache(maxsize=1)
+class _Panels:
+    """The panel of all nodes that was read last; the one before is let go of first, so one is in memory."""
+
+    def __init__(self) -> None:
+        self.guard = Lock()
+        self.key: tuple[Any, ...] | None = None
+        self.panel: Tensor | None = None
+
+    def get(self, plan: Plan, name: str, panel: int) -> Tensor:
+        """``[n, B width]``, on the device of the plan."""
+        with self.guard:
+            if self.panel is None or self.key != (plan, name, panel):
+                self.key, self.panel = None, None
+                self.panel = torch.from_numpy(_whole_panel(plan, name, panel)).to(device_here(plan.device))
+                self.key = (plan, name, panel)
+            return self.panel
+
+    def forget(self) -> None:
+        with self.guard:
+            self.key, self.panel = None, None
+
+
+_panels = _Panels()
+
+
 def _whole_panel(plan: Plan, name: str, panel: int) -> Array:
-    """One panel of all nodes, ``[n, B width]``."""
     channels = plan.panels[panel]
     width = plan.num_trajectories * (channels.stop - channels.start)
     out = np.empty((plan.graph.num_nodes, width), dtype=plan.dtype)
@@ -151,19 +206,41 @@ def _whole_panel(plan: Plan, name: str, panel: int) -> Array:
 
 def forget_panel() -> None:
     """Let go of the panel that :func:`multiply` keeps."""
-    _whole_panel.cache_clear()
+    _panels.forget()
 
 
 def gram(plan: Plan, name: str, block: int) -> Array:
     r""":math:`a^\top a` over the rows of a block, ``[B, k, k]`` in float64."""
-    return add_gram(_block(plan, name, block))
+    return add_gram(_block(plan, name, block), device_here(plan.device))
 
 
 def apply(plan: Plan, source: str, target: str, factor: Array, block: int) -> None:
     """A block of a state times a k x k matrix for each trajectory, ``[B, k, k]``; a diagonal one as ``[B, k]``."""
     files = plan.files(target, block)
     if not all(is_whole(path) for path in files):
-        _save_panels(plan, files, times(_block(plan, source, block), factor))
+        _save_panels(plan, files, times(_block(plan, source, block), factor, device_here(plan.device)))
+
+
+def triangle(plan: Plan, name: str, trajectories: Sequence[int], block: int) -> Array:
+    r"""R of :math:`a = Q R`, of a block's rows in float64: ``[trajectories, k, k]``, zero rows if it has fewer."""
+    columns = _block(plan, name, block).astype(np.float64)
+    out = np.zeros((len(trajectories), plan.num_channels, plan.num_channels))
+    for i, b in enumerate(trajectories):
+        r = np.linalg.qr(columns[:, b], mode="r")
+        out[i, : len(r)] = r
+    return out
+
+
+def apply_to_basis(plan: Plan, source: str, other: str, target: str, factor: Array, block: int) -> None:
+    """Q of the block's own :math:`a = Q R` times a k x k matrix, ``[B, k, k]``; where that is NaN, the other state."""
+    files = plan.files(target, block)
+    if all(is_whole(path) for path in files):
+        return
+    columns, out = _block(plan, source, block), _block(plan, other, block)
+    for b in np.flatnonzero(~np.isnan(factor[:, 0, 0])):
+        q, _ = np.linalg.qr(columns[:, b].astype(np.float64))
+        out[:, b] = q @ factor[b, : q.shape[1]]
+    _save_panels(plan, files, out)
 
 
 def _block(plan: Plan, name: str, block: int) -> Array:

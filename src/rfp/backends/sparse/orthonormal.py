@@ -18,6 +18,7 @@ to rounding times :math:`\kappa`, by the same rule for dependent columns.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -151,8 +152,13 @@ class BlockProducts(Protocol):
         """``a @ weight``, upper triangular weights, with the weight of each node's graph."""
         ...
 
-    def rows(self, graph: int) -> slice:
-        """The nodes of a graph, for the last rung, which goes through its columns one by one."""
+    def by_vectors(
+        self, a: Tensor, q: Tensor, chosen: list[tuple[int, int]], exact: Callable[[Tensor, int, int], Tensor]
+    ) -> Tensor:
+        """``q`` with the columns of the chosen (graph, trajectory) replaced by those that ``exact`` makes of a's.
+
+        ``exact(columns, graph, trajectory)`` takes them in float64, ``[n, k]`` or any that differ by a rotation.
+        """
         ...
 
 
@@ -207,12 +213,16 @@ class Orthonormalizer:
             by_vectors = by_vectors | failed
             events["cholesky_twice"] = int((twice & ~needs_rank & ~failed).sum())
             events["cholesky_dropping"] = int((twice & needs_rank & ~failed).sum())
-        for graph, b in by_vectors.nonzero().tolist():
-            rows = self.products.rows(graph)
-            limits = float(threshold[graph, b]), float(noise[graph, b])
-            exact, dropped[graph, b] = gram_schmidt(a[b, rows].double(), *limits)
-            q[b, rows] = exact.to(q.dtype)
-            events["gram_schmidt"] += 1
+        chosen = [(graph, b) for graph, b in by_vectors.nonzero().tolist()]
+        if chosen:
+
+            def exact(columns: Tensor, graph: int, b: int) -> Tensor:
+                limits = float(threshold[graph, b]), float(noise[graph, b])
+                found, dropped[graph, b] = gram_schmidt(columns, *limits)
+                return found
+
+            q = self.products.by_vectors(a, q, chosen, exact)
+            events["gram_schmidt"] = len(chosen)
         events["dependent_columns"] = int(dropped.sum()) if num_needs_rank or events["gram_schmidt"] else 0
         return Step(q, +events, None if events["gram_schmidt"] else weight)
 

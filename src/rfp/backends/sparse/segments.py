@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -60,9 +61,14 @@ class Segments:
                 self.chunks.append(_Chunk(graphs, *pad(ptr, width, groups=graphs)))
             start = stop
 
-    def rows(self, graph: int) -> slice:
-        """The nodes of a graph; waits for a GPU."""
-        return slice(*self.ptr[graph : graph + 2].tolist())
+    def by_vectors(
+        self, a: Tensor, q: Tensor, chosen: list[tuple[int, int]], exact: Callable[[Tensor, int, int], Tensor]
+    ) -> Tensor:
+        """Graph by graph; waits for a GPU."""
+        for graph, b in chosen:
+            rows = slice(*self.ptr[graph : graph + 2].tolist())
+            q[b, rows] = exact(a[b, rows].double(), graph, b).to(q.dtype)
+        return q
 
     def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64
         r""":math:`a^\top a` of each graph and trajectory, summed in float64. O(n k² B)."""

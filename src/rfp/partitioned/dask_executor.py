@@ -1,0 +1,155 @@
+"""The tasks under Dask (extra ``cluster``): processes of this machine, or a cluster that shares a file system.
+
+Dask decides who works when, notices workers that die and gives their tasks to others. What is computed lies in files,
+so a worker takes nothing with it; through the scheduler go the arguments and the k x k matrices that tasks return.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rfp.errors import MissingExtraError, RFPError
+
+# How often a task is tried again after an error that is not of our making: a stale handle of a network file system.
+_RETRIES = 3
+# Seconds to wait for a scheduler, and for its first worker.
+_PATIENCE = 30
+
+
+class ClusterError(RFPError):
+    """The cluster cannot go on: the scheduler is gone, or workers die whatever they do. What is finished is kept."""
+
+
+class Dask:
+    """Runs the tasks on the workers of ``dask.distributed``; closed at the end of a ``with`` block.
+
+    Args:
+        num_workers: Processes of a cluster on this machine; as many as it has cores by default.
+        scheduler: Address of a running scheduler, ``"tcp://host:8786"``, instead. Its workers need this package and
+            the folder of the encoding under the same name.
+        say: Gets the address of the dashboard.
+
+    Example:
+        >>> import networkx, tempfile
+        >>> from rfp.partitioned import Dask, encode
+        >>> with Dask(1) as workers, tempfile.TemporaryDirectory() as folder:
+        ...     done = encode(networkx.path_graph(9), folder, num_channels=2, num_steps=1, executor=workers)
+        ...     done.complete
+        True
+    """
+
+    def __init__(
+        self,
+        num_workers: int | None = None,
+        *,
+        scheduler: str | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        try:
+            import distributed
+        except ImportError as error:
+            raise MissingExtraError("dask.distributed", "cluster", "work by several processes") from error
+        self._cluster: Any = None
+        if scheduler is None:
+            wanted = num_workers or os.cpu_count() or 1
+            # Dask would stop workers by their memory; here the size of the blocks keeps them within theirs.
+            self._cluster = distributed.LocalCluster(
+                n_workers=wanted,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                silence_logs=50,
+            )
+        try:
+            self.client = distributed.Client(self._cluster or scheduler, timeout=_PATIENCE, set_as_default=False)
+            self.client.wait_for_workers(1, timeout=_PATIENCE)
+        except (OSError, TimeoutError, ValueError) as error:
+            self.close()
+            raise ClusterError(
+                f"no scheduler with a worker answers at {scheduler or 'this machine'} within {_PATIENCE} s ({error}); "
+                "start them with: dask scheduler; dask worker ADDRESS"
+            ) from error
+        say(f"{self.num_workers} workers under Dask, dashboard at {self.client.dashboard_link}")
+
+    def __enter__(self) -> Dask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the scheduler; ends the processes that were started here."""
+        for one in (getattr(self, "client", None), self._cluster):
+            if one is not None:
+                one.close()
+
+    @property
+    def num_workers(self) -> int:
+        """How many tasks run at a time, now: workers come and go."""
+        return max(1, sum(int(threads) for threads in self.client.nthreads().values()))
+
+    def map(
+        self, task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], tick: Callable[[], None]
+    ) -> list[Any]:
+        """The results in the order of the arguments. After an error the tasks under way are waited for.
+
+        Raises:
+            RFPError: What a task raised.
+            ClusterError: The scheduler is gone, or a task killed several workers.
+        """
+        from distributed import as_completed
+
+        # A task may have to be run twice, and files are not among its arguments: nothing may be taken for known.
+        futures = self.client.map(
+            run_task, [task] * len(arguments), arguments, pure=False, retries=_RETRIES, batch_size=1000
+        )
+        try:
+            for future in as_completed(futures, loop=self.client.loop):
+                if future.status == "finished":
+                    tick()
+            results = [self._result(future) for future in futures]
+        except BaseException:
+            self.client.cancel(futures, force=True)
+            raise
+        for result in results:
+            if isinstance(result, RFPError):
+                raise result
+        return results
+
+    def _result(self, future: Any) -> Any:
+        from concurrent.futures import CancelledError
+
+        from distributed.comm import CommClosedError
+        from distributed.scheduler import KilledWorker
+
+        try:
+            return future.result(timeout=_PATIENCE)
+        except KilledWorker as error:
+            raise ClusterError(
+                "several workers died over one task; are they short of memory? Allow less with --memory, or use fewer "
+                "workers. Finished steps are kept: the same command goes on"
+            ) from error
+        except (CancelledError, CommClosedError, TimeoutError) as error:
+            raise ClusterError(
+                f"the scheduler at {self.client.scheduler.address if self.client.scheduler else 'its address'} is "
+                "gone. Finished steps are kept: start it again, and the same command goes on"
+            ) from error
+
+
+def run_task(task: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Run a task on a worker; an error of ours is a result, for it would come again."""
+    folder = Path(arguments[0].folder)
+    if not folder.is_dir():
+        import socket
+
+        return ClusterError(
+            f"a worker on {socket.gethostname()} does not see {folder}; all workers need the folder under this name"
+        )
+    try:
+        return task(*arguments)
+    except RFPError as error:
+        return error
