@@ -35,7 +35,7 @@ class Dask:
     Example:
         >>> import networkx, tempfile
         >>> from rfp.partitioned import Dask, encode
-        >>> with Dask(1) as workers, tempfile.TemporaryDirectory() as folder:
+        >>> with Dask(2) as workers, tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
         ...     done = encode(networkx.path_graph(9), folder, num_channels=2, num_steps=1, executor=workers)
         ...     done.complete
         True
