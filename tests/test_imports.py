@@ -10,8 +10,8 @@ import rfp
 ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
-    ["_version", "available", "errors", "environment", "hashing", "memo", "precision", "ragged", "rounding"],
-    ["atomic", "csr"],
+    ["_version", "available", "errors", "hashing", "memo", "precision", "ragged", "rounding"],
+    ["atomic", "csr", "environment"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],
     ["conversion", "settings"],

@@ -129,6 +129,8 @@ def encode_file(
 def _check(job: FileJob) -> None:
     if job.stream and not job.can_stream:
         raise ArgumentError(f"--stream writes .npy only, got {job.output}; use -o {job.path.with_suffix('.npy')}")
+    if job.stream and job.settings.cache is not None:
+        raise ArgumentError("--stream and --cache contradict each other: a stream is never whole; give one of them")
     if job.to_stdout:
         return
     find_writer(job.path)

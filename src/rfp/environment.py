@@ -9,6 +9,8 @@ from importlib import metadata
 
 import torch
 
+from rfp.errors import ArgumentError
+
 _PACKAGES = ("torch_geometric", "numpy", "scipy", "numba", "triton", "lightning", "optuna", "pycleora", "fastrp")
 
 
@@ -33,6 +35,29 @@ def _arm_name() -> str:
     except OSError:
         return ""
     return parts.get(found[1], "") if found else ""
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; ``"auto"`` is a GPU where there is one, else the CPU.
+
+    Raises:
+        ArgumentError: There is no such device here.
+
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "auto":
+        return torch.device("cuda" if count else "cpu")
+    try:
+        device: torch.device | None = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ArgumentError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise ArgumentError(f"device {name} is not available: torch sees {count} GPUs here; use --device cpu")
+    return device
 
 
 def environment(device: str) -> dict[str, str]:

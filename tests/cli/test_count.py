@@ -122,7 +122,7 @@ def test_not_reached_is_said(club: Path) -> None:
     )
     assert result.exit_code == 0
     assert "rfp: warning" in result.stderr
-    assert "--max-samples" in result.stderr
+    assert "--num-samples" in result.stderr
     report = json.loads(
         rfp_count(club, "--epsilon", "0.001", "--deflation", "0", "--hubs", "0", "--max-samples", "40", "--json", "-q")
     )

@@ -296,6 +296,7 @@ def test_a_wrong_command_line_is_code_2(arguments: list[str]) -> None:
         (["g.csv", "-o", "a.csv"], "must end in .npy"),
         (["g.csv", "-o", "no/a.npy"], "the folder no does not exist"),
         (["g.csv", "-o", "a.pt", "--stream"], "--stream writes .npy only"),
+        (["g.csv", "-o", "a.npy", "--stream", "--cache", "kept"], "--stream and --cache contradict each other"),
         (["g.csv", "-k", "9", "--strict", "-o", "a.npy"], "dependent columns"),
         (["g.csv", "--num-nodes", "9", "-o", "a.npy"], "g.csv, line 1: node id 'ann' is not a node number"),
     ],

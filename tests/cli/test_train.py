@@ -75,7 +75,7 @@ def test_text_for_people(config: Path, tmp_path: Path) -> None:
         (["--set", "training.lr=fast"], 2, "lr must be a number, got 'fast'"),
         (["--seeds", "0"], 2, "seeds"),
         (["--set", "search.training.lr=1"], 2, "a search needs a list of values"),
-        (["--device", "tpu"], 2, "--device must be auto, cpu or cuda (or cuda:1), got 'tpu'"),
+        (["--device", "tpu"], 2, "device must be auto, cpu, cuda or cuda:N, got 'tpu'"),
     ],
 )
 def test_wrong_command_lines(config: Path, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rfp.errors import ArgumentError, unknown_choice
+from rfp.cli.options.device import Device
+from rfp.errors import unknown_choice
 
 if TYPE_CHECKING:
     from rfp.bench.result_file import BenchRow
@@ -19,7 +20,7 @@ def bench(
         list[str] | None,
         typer.Argument(help="Cases to run: large, small, batch, scaling, walks, start, large10, huge. Default: all."),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Device = "auto",
     data_root: Annotated[Path | None, typer.Option(help="Folder of raw data sets.", envvar="RFP_DATA")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the result file.")] = Path("bench-results"),
     plot: Annotated[Path | None, typer.Option(help="Also draw the results to this picture.")] = None,
@@ -40,26 +41,24 @@ def bench(
     Example: `rfp bench scaling -o bench-results --plot scaling.png`, and after a change
     `rfp bench scaling -o after --compare bench-results/<machine>.csv`
     """
-    import torch
-
     from rfp.bench import result_file, runner
     from rfp.bench.cases import CASES
+    from rfp.environment import find_device
 
     for name in cases or []:
         if name not in CASES:
             raise unknown_choice("case", name, CASES)
     past = None if compare is None else (result_file.read(compare), result_file.machine(compare))
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ArgumentError("device cuda is not available on this machine; use --device cpu")
+    kind = find_device(device).type
     rows, facts = runner.run_cases(
         cases or list(CASES),
-        device,
+        kind,
         data_root,
         say=lambda line: typer.echo(line, err=True),
-        keep=lambda rows, facts: result_file.write(rows, facts, output, device, keep_others=bool(only)),
+        keep=lambda rows, facts: result_file.write(rows, facts, output, kind, keep_others=bool(only)),
         only=only,
     )
-    path = result_file.write(rows, facts, output, device, keep_others=bool(only))
+    path = result_file.write(rows, facts, output, kind, keep_others=bool(only))
     typer.echo(f"written to {path}", err=True)
     if (slope := result_file.slope(rows)) is not None:
         typer.echo(f"log-log slope of time against edges: {slope:.3f}", err=True)

@@ -15,10 +15,12 @@ import typer
 from torch import Tensor
 
 from rfp.atomic import atomic_files, refuse_to_replace_inputs
-from rfp.cli.options import output, reading
+from rfp.cli.options import output
+from rfp.cli.options.panels import panel
+from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.graph import Graph
-from rfp.io import LoadedGraph, ReadOptions, read_files
+from rfp.io import LoadedGraph, read_files
 from rfp.theory import PATTERNS, SampleEstimate, count_cycles4, count_triangles, count_walks, exact_trace, simplify
 from rfp.theory.sampling import DEFAULT_LIMIT, Sampling
 from rfp.theory.simple import require_simple
@@ -28,75 +30,50 @@ from rfp.theory.traces import MAX_EXACT_WORK, Progress
 ESTIMATED = {"triangle": count_triangles, "cycle4": count_cycles4}
 
 
-def _estimating(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Estimating", **settings)
-
-
-def _counting(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Counting", **settings)
-
-
-Pattern = Annotated[
-    str,
-    _counting(
-        metavar="triangle|cycle4|walk:P",
-        help="walk:P are closed walks of P steps; with --exact also tailed_triangle and star.",
-    ),
-]
-Exact = Annotated[bool, _counting("--exact", help="Count exactly; on sparse graphs often the faster way.")]
-Force = Annotated[
-    bool, _counting("--force", help="Count exactly however long it takes, and replace OUT if it is there.")
-]
-Simplify = Annotated[
-    bool, _counting("--simplify", help="Drop weights, directions, self-loops and repeated edges first.")
-]
-PerNode = Annotated[
-    Path | None, _counting(metavar="OUT", help="Also write the count of each node to a new file OUT.csv or OUT.npy.")
-]
-Epsilon = Annotated[float, _estimating(help="Stop when the interval is the count ± this fraction of it.")]
-Confidence = Annotated[float, _estimating(help="Coverage of the interval.")]
-MaxSamples = Annotated[int, _estimating(min=2, help="Stop here in any case.")]
-Deflation = Annotated[int, _estimating(min=0, help="Directions removed before sampling, 0 for none.")]
-Hubs = Annotated[
-    int | None,
-    _estimating(
-        min=0, help="Nodes of highest degree counted exactly, 0 for none. Default: as many as cost about 100 samples."
-    ),
-]
-BlockSize = Annotated[
-    int | None, _estimating(min=1, help="Samples that share one product. Default: 128 MB a state, at most 32.")
-]
-Distribution = Annotated[str, _estimating(metavar="rademacher|normal")]
-Seed = Annotated[int, _estimating(help="Same seed and same graph, same samples.")]
+_estimating = panel("Estimating")
+_counting = panel("Counting")
 
 
 def count(
-    graph: reading.GraphFiles,
-    pattern: Pattern = "triangle",
-    exact: Exact = False,
-    force: Force = False,
-    simple: Simplify = False,
-    per_node: PerNode = None,
-    epsilon: Epsilon = 0.05,
-    confidence: Confidence = 0.95,
-    max_samples: MaxSamples = DEFAULT_LIMIT,
-    deflation: Deflation = 8,
-    hubs: Hubs = None,
-    block_size: BlockSize = None,
-    distribution: Distribution = "rademacher",
-    seed: Seed = 0,
-    format: reading.Format = None,
-    directed: reading.Directed = None,
-    num_nodes: reading.NumNodes = None,
-    source: reading.Source = None,
-    target: reading.Target = None,
-    unweighted: reading.Unweighted = False,
-    header: reading.Header = None,
-    delimiter: reading.Delimiter = None,
-    comment: reading.Comment = None,
-    quotes: reading.Quotes = True,
-    ids: reading.Ids = None,
-    duplicates: reading.Duplicates = None,
+    graph: GraphFiles,
+    *,
+    pattern: Annotated[
+        str,
+        _counting(
+            metavar="triangle|cycle4|walk:P",
+            help="walk:P are closed walks of P steps; with --exact also tailed_triangle and star.",
+        ),
+    ] = "triangle",
+    exact: Annotated[bool, _counting("--exact", help="Count exactly; on sparse graphs often the faster way.")] = False,
+    force: Annotated[
+        bool, _counting("--force", help="Count exactly however long it takes, and replace OUT if it is there.")
+    ] = False,
+    simple: Annotated[
+        bool, _counting("--simplify", help="Drop weights, directions, self-loops and repeated edges first.")
+    ] = False,
+    per_node: Annotated[
+        Path | None,
+        _counting(metavar="OUT", help="Also write the count of each node to a new file OUT.csv or OUT.npy."),
+    ] = None,
+    epsilon: Annotated[float, _estimating(help="Stop when the interval is the count ± this fraction of it.")] = 0.05,
+    confidence: Annotated[float, _estimating(help="Coverage of the interval.")] = 0.95,
+    num_samples: Annotated[
+        int, _estimating("--num-samples", "--max-samples", min=2, help="The most that may be drawn.")
+    ] = DEFAULT_LIMIT,
+    deflation: Annotated[int, _estimating(min=0, help="Directions removed before sampling, 0 for none.")] = 8,
+    hubs: Annotated[
+        int | None,
+        _estimating(
+            min=0,
+            help="Nodes of highest degree counted exactly, 0 for none. Default: as many as cost about 100 samples.",
+        ),
+    ] = None,
+    block_size: Annotated[
+        int | None, _estimating(min=1, help="Samples that share one product. Default: 128 MB a state, at most 32.")
+    ] = None,
+    distribution: Annotated[str, _estimating(metavar="rademacher|normal")] = "rademacher",
+    seed: Annotated[int, _estimating(help="Same seed and same graph, same samples.")] = 0,
+    options: Reading,
     json_report: output.JsonReport = False,
     quiet: output.Quiet = False,
 ) -> None:
@@ -104,7 +81,7 @@ def count(
 
     Random features are propagated (Hutchinson's estimator of trace(A^P)) until the confidence interval is as narrow as
     asked for. With --hubs 0 --deflation 0 this is the paper's TraceTriangle. If the interval is not reached after
-    --max-samples, the estimate is printed with the one it has, a warning goes to stderr, and "reached" is false in the
+    --num-samples, the estimate is printed with the one it has, a warning goes to stderr, and "reached" is false in the
     JSON report.
 
     Examples:
@@ -117,27 +94,13 @@ def count(
     """
     try:
         sampling = Sampling(
-            max_samples, epsilon, confidence, distribution, seed, deflation, per_node is not None, block_size
+            num_samples, epsilon, confidence, distribution, seed, deflation, per_node is not None, block_size
         )
         query = parse_query(pattern, sampling, hubs=hubs, exact=exact, force=force, per_node=per_node)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     if per_node is not None:
         check_output(per_node, [Path(file) for file in graph], force=force)
-    options = ReadOptions(
-        format=format,
-        directed=directed,
-        num_nodes=num_nodes,
-        source=source,
-        target=target,
-        unweighted=unweighted,
-        header=header,
-        delimiter=delimiter,
-        comment=comment,
-        quotes=quotes,
-        ids=ids,
-        duplicates=duplicates,
-    )
     loaded = read_files(graph, options)
     if not quiet:
         typer.echo(loaded.summary(), err=True)
@@ -326,4 +289,4 @@ def shortfall(query: Query, report: dict[str, Any]) -> str:
         reason = (
             f"the interval is ± {width:.1%} after {report['num_samples']:,} samples, not ± {query.sampling.epsilon:.1%}"
         )
-    return f"{reason}; raise --max-samples or --deflation, or count with --exact"
+    return f"{reason}; raise --num-samples or --deflation, or count with --exact"

@@ -11,9 +11,13 @@ import torch
 import typer
 from rich.filesize import decimal, pick_unit_and_suffix
 
-from rfp.cli.options import encoding, output, reading
+from rfp.cli.options import output
+from rfp.cli.options.device import Device
+from rfp.cli.options.encoding import EncodingOptions
+from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
 from rfp.encode_file import FileJob, Progress, encode_file
+from rfp.environment import find_device
 from rfp.estimate import available_memory, estimate
 from rfp.io import LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input
@@ -21,34 +25,11 @@ from rfp.settings import Settings
 
 
 def encode(
-    graph: reading.GraphFiles,
-    num_channels: encoding.Channels = 16,
-    num_steps: encoding.Steps = 16,
-    normalize_every: encoding.NormalizeEvery = 1,
-    num_trajectories: encoding.Trajectories = 1,
-    operators: encoding.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
-    normalization: encoding.Normalization = "qr",
-    distribution: encoding.Distribution = "normal",
-    start: encoding.Start = "drawn",
-    seed: encoding.Seed = 0,
-    dtype: encoding.Dtype = "float32",
-    storage_dtype: encoding.StorageDtype = None,
-    backend: encoding.Backend = "auto",
-    device: encoding.Device = "cpu",
-    strict: encoding.Strict = False,
-    format: reading.Format = None,
-    directed: reading.Directed = None,
-    num_nodes: reading.NumNodes = None,
-    source: reading.Source = None,
-    target: reading.Target = None,
-    weight: reading.Weight = None,
-    unweighted: reading.Unweighted = False,
-    header: reading.Header = None,
-    delimiter: reading.Delimiter = None,
-    comment: reading.Comment = None,
-    quotes: reading.Quotes = True,
-    ids: reading.Ids = None,
-    duplicates: reading.Duplicates = None,
+    graph: GraphFiles,
+    *,
+    settings: EncodingOptions,
+    options: Reading,
+    device: Device = "auto",
     out: output.Output = None,
     force: output.Force = False,
     stream: output.Stream = None,
@@ -73,41 +54,12 @@ def encode(
 
         rfp encode web.txt.gz -k 64 --operator normalized_laplacian --estimate
     """
-    settings = Settings(
-        num_channels=num_channels,
-        num_steps=num_steps,
-        operators=tuple(operators),
-        normalization=normalization,
-        normalize_every=normalize_every,
-        num_trajectories=num_trajectories,
-        distribution=distribution,
-        start=start,
-        seed=seed,
-        dtype=encoding.DTYPES[dtype],
-        storage_dtype=None if storage_dtype is None else encoding.DTYPES[storage_dtype],
-        backend=backend,
-        strict=strict,
-    )
-    options = ReadOptions(
-        format=format,
-        directed=directed,
-        num_nodes=num_nodes,
-        source=source,
-        target=target,
-        weight=weight,
-        unweighted=unweighted,
-        header=header,
-        delimiter=delimiter,
-        comment=comment,
-        quotes=quotes,
-        ids=ids,
-        duplicates=duplicates,
-    )
+    where = find_device(device)
     if show:
         print_preview(graph, options, as_json=json_report)
         return
     if estimate_only:
-        print_estimate(settings, read_files(graph, options), torch.device(device), as_json=json_report)
+        print_estimate(settings, read_files(graph, options), where, as_json=json_report)
         return
     if out is None:
         raise typer.BadParameter(
@@ -126,7 +78,7 @@ def encode(
                 "rfp: note: rows follow the order of the node ids, which standard output does not carry", err=True
             )
 
-    job = FileJob(tuple(graph), out, settings, options, torch.device(device), force, stream)
+    job = FileJob(tuple(graph), out, settings, options, where, force, stream)
     started = time.perf_counter()
     with progress_bar(quiet=quiet) as bar:
         report = encode_file(job, Progress(bar.stage, bar.advance), on_read=None if quiet else say_what_was_read)

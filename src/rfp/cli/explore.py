@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from rfp.cli.main import Interrupted
-from rfp.cli.options import reading
+from rfp.cli.options.panels import panel
+from rfp.cli.options.reading import Reading
 from rfp.explorer.graphs import open_file
 from rfp.explorer.server import LOCAL, karate_club, serve
-from rfp.io import ReadOptions
 
 GraphFile = Annotated[
     str | None,
@@ -18,12 +18,12 @@ GraphFile = Annotated[
 ]
 
 
-def _server(*names: str, **settings: object) -> typer.models.OptionInfo:
-    return typer.Option(*names, rich_help_panel="The server", **settings)  # type: ignore[arg-type,no-any-return]
+_server = panel("The server")
 
 
 def explore(
     graph: GraphFile = None,
+    *,
     port: Annotated[int, _server(min=0, max=65535, help="0 takes a free one.")] = 0,
     host: Annotated[str, _server(help="The address to listen on; another one than 127.0.0.1 needs --i-know.")] = LOCAL,
     i_know: Annotated[
@@ -35,19 +35,7 @@ def explore(
         ),
     ] = False,
     browser: Annotated[bool, _server("--browser/--no-browser", help="Open the page.")] = True,
-    format: reading.Format = None,
-    directed: reading.Directed = None,
-    num_nodes: reading.NumNodes = None,
-    source: reading.Source = None,
-    target: reading.Target = None,
-    weight: reading.Weight = None,
-    unweighted: reading.Unweighted = False,
-    header: reading.Header = None,
-    delimiter: reading.Delimiter = None,
-    comment: reading.Comment = None,
-    quotes: reading.Quotes = True,
-    ids: reading.Ids = None,
-    duplicates: reading.Duplicates = None,
+    options: Reading,
 ) -> None:
     """See random features turn into the geometry of a graph, in a browser.
 
@@ -67,25 +55,7 @@ def explore(
             "sees the graph and can make this machine compute. Say that you want this with --i-know, or leave --host "
             "out and use an SSH tunnel"
         )
-    if graph is None:
-        shown = karate_club()
-    else:
-        options = ReadOptions(
-            format=format,
-            directed=directed,
-            num_nodes=num_nodes,
-            source=source,
-            target=target,
-            weight=weight,
-            unweighted=unweighted,
-            header=header,
-            delimiter=delimiter,
-            comment=comment,
-            quotes=quotes,
-            ids=ids,
-            duplicates=duplicates,
-        )
-        shown = open_file(graph, options)
+    shown = karate_club() if graph is None else open_file(graph, options)
     try:
         serve(
             shown,

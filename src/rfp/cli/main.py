@@ -24,6 +24,7 @@ except ImportError as error:  # pragma: no cover - exercised by hand in an envir
     raise SystemExit(str(MissingExtraError("typer", "cli", "the command rfp"))) from error
 
 from rfp._version import __version__
+from rfp.cli.options.panels import with_groups
 
 # Verb -> what it does. The module `rfp.cli.VERB`, and all that it imports, is loaded when the verb is named.
 VERBS = {
@@ -58,7 +59,7 @@ class _Verbs(TyperGroup):
 def load_verb(name: str) -> Any:
     """The command of one verb, from the function of that name in its module."""
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-    alone.command(name=name)(getattr(import_module(f"rfp.cli.{name}"), name))
+    alone.command(name=name)(with_groups(getattr(import_module(f"rfp.cli.{name}"), name)))
     return typer.main.get_command(alone)
 
 

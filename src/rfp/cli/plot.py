@@ -10,34 +10,28 @@ from typing import Annotated, Any
 import typer
 
 from rfp.atomic import atomic_files
-from rfp.cli.options import encoding, reading
+from rfp.cli.options.device import Device
+from rfp.cli.options.encoding import EncodingOptions
 from rfp.cli.options.output import Quiet
+from rfp.cli.options.panels import panel
+from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
 from rfp.encode import encode
+from rfp.environment import find_device
 from rfp.errors import FileError
-from rfp.io import ReadOptions, read_files
-from rfp.settings import Settings
+from rfp.io import read_files
 from rfp.viz.layout import positions as lay_out
 from rfp.viz.notebook import SUFFIXES, Picture
 from rfp.viz.overview import overview
 from rfp.viz.page import as_html
 
-
-def _drawing(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="The picture", **settings)
+_drawing = panel("The picture")
 
 
 def plot(
-    graph: reading.GraphFiles,
-    num_channels: encoding.Channels = 16,
-    num_steps: encoding.Steps = 16,
-    normalize_every: encoding.NormalizeEvery = 1,
-    num_trajectories: encoding.Trajectories = 1,
-    operators: encoding.Operators = ["normalized_adjacency"],  # noqa: B006 - typer copies it
-    normalization: encoding.Normalization = "qr",
-    distribution: encoding.Distribution = "normal",
-    start: encoding.Start = "drawn",
-    seed: encoding.Seed = 0,
+    graph: GraphFiles,
+    *,
+    settings: EncodingOptions,
     step: Annotated[
         list[int] | None, _drawing("--step", help="A step to draw the graph at; up to eight times. Default: a few.")
     ] = None,
@@ -47,19 +41,8 @@ def plot(
     trajectory: Annotated[int, _drawing(min=0, help="Which of several trajectories, from 0.")] = 0,
     output: Annotated[Path, _drawing("-o", "--output", help="OUT.png, .svg, .pdf or .html.")] = Path("rfp.png"),
     force: Annotated[bool, _drawing("--force", help="Replace OUT if it exists.")] = False,
-    format: reading.Format = None,
-    directed: reading.Directed = None,
-    num_nodes: reading.NumNodes = None,
-    source: reading.Source = None,
-    target: reading.Target = None,
-    weight: reading.Weight = None,
-    unweighted: reading.Unweighted = False,
-    header: reading.Header = None,
-    delimiter: reading.Delimiter = None,
-    comment: reading.Comment = None,
-    quotes: reading.Quotes = True,
-    ids: reading.Ids = None,
-    duplicates: reading.Duplicates = None,
+    options: Reading,
+    device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Draw a graph coloured by its encoding, two channels, and the angles to the eigenvectors.
@@ -76,47 +59,22 @@ def plot(
         raise typer.BadParameter(f"-o {output}: a picture ends in {', '.join(SUFFIXES)}")
     if output.exists() and not force:
         raise FileError(f"{output} already there; choose another name, or replace with --force")
-    settings = Settings(
-        num_channels=num_channels,
-        num_steps=num_steps,
-        operators=tuple(operators),
-        normalization=normalization,
-        normalize_every=normalize_every,
-        num_trajectories=num_trajectories,
-        distribution=distribution,
-        start=start,
-        seed=seed,
-    )
     for name, value, size in (
-        ("--show-operator", show_operator, len(operators)),
-        ("--trajectory", trajectory, num_trajectories),
-        ("--channel", channel, num_channels),
-        ("--second", second or 0, num_channels),
+        ("--show-operator", show_operator, len(settings.operators)),
+        ("--trajectory", trajectory, settings.num_trajectories),
+        ("--channel", channel, settings.num_channels),
+        ("--second", second or 0, settings.num_channels),
     ):
         if value >= size:
             raise typer.BadParameter(f"{name} must be from 0 to {size - 1}, got {value}")
-    options = ReadOptions(
-        format=format,
-        directed=directed,
-        num_nodes=num_nodes,
-        source=source,
-        target=target,
-        weight=weight,
-        unweighted=unweighted,
-        header=header,
-        delimiter=delimiter,
-        comment=comment,
-        quotes=quotes,
-        ids=ids,
-        duplicates=duplicates,
-    )
+    where = find_device(device)
     with progress_bar(quiet=quiet) as bar:
         bar.stage(f"reading {', '.join(graph)}")
         loaded = read_files(graph, options)
         if not quiet:
             typer.echo(loaded.summary(), err=True)
-        read = loaded.graph
-        bar.stage("propagating", num_steps * len(operators))
+        read = loaded.graph.to(where)
+        bar.stage("propagating", settings.num_steps * len(settings.operators))
         encoded = encode(read, settings, progress=bar.advance)
         bar.stage("laying out")
         placed = lay_out(read)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rfp.cli.options import training as options
+from rfp.cli.options.device import Device
 from rfp.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def search(
     seeds: options.Seeds = 1,
     splits: options.Splits = None,
     data_root: options.DataRoot = None,
-    device: options.Device = "auto",
+    device: Device = "auto",
     results: options.Results = Path("results"),
     checkpoints: options.Checkpoints = Path("runs"),
     resume: options.Resume = True,

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from rfp.cli.options import training as options
+from rfp.cli.options.device import Device
 
 
 def table(
@@ -43,7 +44,7 @@ def table(
         Path | None, typer.Option("--output", "-o", help="Folder for the .md, .csv and .png. Default: RESULTS/tables.")
     ] = None,
     data_root: options.DataRoot = None,
-    device: options.Device = "auto",
+    device: Device = "auto",
     results: options.Results = Path("results"),
     checkpoints: options.Checkpoints = Path("runs"),
     as_json: options.AsJson = False,

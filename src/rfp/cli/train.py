@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rfp.cli.options import training as options
+from rfp.cli.options.device import Device
 
 
 def train(
@@ -17,7 +18,7 @@ def train(
     seeds: options.Seeds = 1,
     splits: options.Splits = None,
     data_root: options.DataRoot = None,
-    device: options.Device = "auto",
+    device: Device = "auto",
     num_devices: options.NumDevices = 1,
     results: options.Results = Path("results"),
     checkpoints: options.Checkpoints = Path("runs"),

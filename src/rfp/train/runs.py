@@ -12,7 +12,7 @@ import torch
 
 from rfp.data import load
 from rfp.data.loaded import LoadedTask
-from rfp.environment import environment
+from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
@@ -66,11 +66,7 @@ class Workspace:
 
     def torch_device(self) -> torch.device:
         """The device asked for, or the best there is."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ArgumentError("device cuda is not available on this machine; use --device cpu")
-        return torch.device(self.device)
+        return find_device(self.device)
 
 
 def run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from rfp.cli.options.choices import panel
+from rfp.cli.options.panels import panel
 
 _output = panel("Output")
 

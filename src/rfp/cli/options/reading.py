@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from rfp.cli.options.choices import one_of, panel
+from rfp.cli.options.panels import one_of, panel
 from rfp.edge_table.options import DUPLICATES, IDS
-from rfp.io import FORMATS
+from rfp.io import FORMATS, ReadOptions
 
 _reading = panel("Reading the graph")
 _COLUMN = "NAME|NUMBER"
@@ -22,61 +23,76 @@ GraphFiles = Annotated[
         "make one graph. **-** is an edge list on standard input.",
     ),
 ]
-Format = Annotated[str | None, _reading(help="If the suffix does not tell.", **one_of(FORMATS))]
-Directed = Annotated[
-    bool | None,
-    _reading(
-        "--directed/--undirected",
-        help="Default: undirected for edge lists and Parquet (each edge counts both ways, listed once or twice), "
-        "as stored in other formats.",
-        show_default=False,
-    ),
-]
-NumNodes = Annotated[
-    int | None,
-    _reading(
-        min=1,
-        help="The ids are 0 to N-1, and those that do not appear are isolated nodes. Default: the nodes are the ids "
-        "that appear, numbers in ascending order, text in order of appearance.",
-    ),
-]
-Source = Annotated[str | None, _reading("--source", "--source-column", metavar=_COLUMN, help="Column of source ids.")]
-Target = Annotated[str | None, _reading("--target", "--target-column", metavar=_COLUMN, help="Column of target ids.")]
-Weight = Annotated[
-    str | None,
-    _reading(
-        "--weight", "--weight-column", metavar=_COLUMN, help="Column of weights (in GraphML and its like: attribute)."
-    ),
-]
-Unweighted = Annotated[bool, _reading("--unweighted", help="Ignore weights.")]
-Header = Annotated[
-    bool | None,
-    _reading(
-        "--header/--no-header",
-        help="Whether the first line names the columns. Default: seen from the first two lines.",
-        show_default=False,
-    ),
-]
-Delimiter = Annotated[str | None, _reading(metavar="CHAR", help="What separates the columns, if it is not seen.")]
-Ids = Annotated[
-    str | None,
-    _reading(
-        help="Default: integers if all are written as such; otherwise text, and 007 and 7 are two nodes.", **one_of(IDS)
-    ),
-]
-Duplicates = Annotated[
-    str | None,
-    _reading(
-        help="Weight of an edge that is listed several times (undirected: either way round). Default: equal weights "
-        "count once, different ones are an error.",
-        **one_of(DUPLICATES),
-    ),
-]
-Comment = Annotated[
-    str | None,
-    _reading(
-        metavar="MARK",
-        help='Lines that begin with it are comments, no others; "" for none. Default: # and %, if no edge begins so.',
-    ),
-]
-Quotes = Annotated[bool, _reading("--quotes/--no-quotes", help="Whether double quotes enclose fields.")]
+
+
+@dataclass(frozen=True)
+class Reading(ReadOptions):
+    """The fields of :class:`rfp.io.ReadOptions`, with their defaults, as options."""
+
+    format: Annotated[str | None, _reading(help="If the suffix does not tell.", **one_of(FORMATS))]
+    directed: Annotated[
+        bool | None,
+        _reading(
+            "--directed/--undirected",
+            help="Default: undirected for edge lists and Parquet (each edge counts both ways, listed once or twice), "
+            "as stored in other formats.",
+            show_default=False,
+        ),
+    ]
+    num_nodes: Annotated[
+        int | None,
+        _reading(
+            min=1,
+            help="The ids are 0 to N-1, and those that do not appear are isolated nodes. Default: the nodes are the "
+            "ids that appear, numbers in ascending order, text in order of appearance.",
+        ),
+    ]
+    source: Annotated[
+        str | None, _reading("--source", "--source-column", metavar=_COLUMN, help="Column of source ids.")
+    ]
+    target: Annotated[
+        str | None, _reading("--target", "--target-column", metavar=_COLUMN, help="Column of target ids.")
+    ]
+    weight: Annotated[
+        str | None,
+        _reading(
+            "--weight",
+            "--weight-column",
+            metavar=_COLUMN,
+            help="Column of weights (in GraphML and its like: attribute).",
+        ),
+    ]
+    unweighted: Annotated[bool, _reading("--unweighted", help="Ignore weights.")]
+    header: Annotated[
+        bool | None,
+        _reading(
+            "--header/--no-header",
+            help="Whether the first line names the columns. Default: seen from the first two lines.",
+            show_default=False,
+        ),
+    ]
+    delimiter: Annotated[str | None, _reading(metavar="CHAR", help="What separates the columns, if it is not seen.")]
+    ids: Annotated[
+        str | None,
+        _reading(
+            help="Default: integers if all are written as such; otherwise text, and 007 and 7 are two nodes.",
+            **one_of(IDS),
+        ),
+    ]
+    duplicates: Annotated[
+        str | None,
+        _reading(
+            help="Weight of an edge that is listed several times (undirected: either way round). Default: equal "
+            "weights count once, different ones are an error.",
+            **one_of(DUPLICATES),
+        ),
+    ]
+    comment: Annotated[
+        str | None,
+        _reading(
+            metavar="MARK",
+            help='Lines that begin with it are comments, no others; "" for none. Default: # and %, if no edge begins '
+            "so.",
+        ),
+    ]
+    quotes: Annotated[bool, _reading("--quotes/--no-quotes", help="Whether double quotes enclose fields.")]

@@ -39,7 +39,6 @@ Splits = Annotated[
     list[int] | None, typer.Option("--split", help="A split by number; may be given several times. Default: all.")
 ]
 DataRoot = Annotated[Path | None, _where(help="Folder of raw data sets.", envvar="RFP_DATA", show_envvar=True)]
-Device = Annotated[str, _where(metavar="auto|cpu|cuda", help="Where to train.")]
 NumDevices = Annotated[int, _where(min=1, help="GPUs for one run.")]
 Results = Annotated[Path, _where(help="Folder of result files.")]
 Checkpoints = Annotated[Path, _where(help="Folder of checkpoints, logs and searches.")]
@@ -130,8 +129,6 @@ def workspace(
     from rfp.cli.progress import Ticker
     from rfp.train import Workspace
 
-    if device.partition(":")[0] not in ("auto", "cpu", "cuda"):
-        raise typer.BadParameter(f"--device must be auto, cpu or cuda (or cuda:1), got {device!r}")
     if data_root is not None and not data_root.is_dir():
         raise FileError(f"{data_root}: the data root is not a folder; see rfp train --help")
 

@@ -1,0 +1,30 @@
+"""Where a verb computes: the same option, with the same default, wherever there is a choice."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rfp.errors import ArgumentError
+
+
+def _check(name: str) -> str:
+    from rfp.environment import find_device
+
+    try:
+        find_device(name)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+    return name
+
+
+Device = Annotated[
+    str,
+    typer.Option(
+        callback=_check,
+        metavar="auto|cpu|cuda|cuda:N",
+        help="auto takes a GPU where there is one.",
+        rich_help_panel="Where",
+    ),
+]
