@@ -15,11 +15,14 @@ import torch
 import typer
 
 from rfp.atomic import atomic_files, refuse_to_replace_inputs
-from rfp.cli.options import encoding, output, reading
-from rfp.cli.options.choices import one_of, panel
+from rfp.cli.options import output
+from rfp.cli.options.device import Device
+from rfp.cli.options.panels import one_of, panel
+from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import Ticker
+from rfp.environment import find_device
 from rfp.errors import FileError, GraphError, WriteError
-from rfp.io import LoadedGraph, ReadOptions, read_files
+from rfp.io import LoadedGraph, read_files
 from rfp.links import SCORES, LinkScores, read_pairs, score_pairs, top_pairs
 from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH
 from rfp.links.scores import DEFAULT_DRAW
@@ -52,7 +55,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace OUT if it exists."
 
 
 def links(
-    graph: reading.GraphFiles,
+    graph: GraphFiles,
+    *,
     score: Score = "common_neighbors",
     pairs: Pairs = None,
     top: Top = None,
@@ -63,21 +67,10 @@ def links(
     num_channels: Channels = DEFAULT_DRAW.num_channels,
     num_trajectories: Trajectories = None,
     seed: Seed = 0,
-    device: encoding.Device = "cpu",
+    device: Device = "auto",
     out: Output = "-",
     force: Force = False,
-    format: reading.Format = None,
-    directed: reading.Directed = None,
-    num_nodes: reading.NumNodes = None,
-    source: reading.Source = None,
-    target: reading.Target = None,
-    unweighted: reading.Unweighted = False,
-    header: reading.Header = None,
-    delimiter: reading.Delimiter = None,
-    comment: reading.Comment = None,
-    quotes: reading.Quotes = True,
-    ids: reading.Ids = None,
-    duplicates: reading.Duplicates = None,
+    options: Reading,
     quiet: output.Quiet = False,
 ) -> None:
     """Score pairs of nodes as links: common neighbours, Adamic-Adar, resource allocation, Katz.
@@ -99,20 +92,6 @@ def links(
     if pairs == "-" and "-" in graph:
         raise typer.BadParameter("the graph and --pairs both want standard input; give one of them as a file")
     check_output(out, [*graph, *([] if pairs is None else [pairs])], force=force)
-    options = ReadOptions(
-        format=format,
-        directed=directed,
-        num_nodes=num_nodes,
-        source=source,
-        target=target,
-        unweighted=unweighted,
-        header=header,
-        delimiter=delimiter,
-        comment=comment,
-        quotes=quotes,
-        ids=ids,
-        duplicates=duplicates,
-    )
     loaded = read_files(graph, options)
     if not quiet:
         typer.echo(loaded.summary(), err=True)
@@ -127,7 +106,7 @@ def links(
     how: dict[str, Any] = {"score": score, "exact": exact, "beta": beta, "max_length": max_length, **draw}
     try:
         progress = lambda done, total: tick("pairs" if top is None else "rows", done, total)  # noqa: E731
-        where = loaded.graph.to(device)
+        where = loaded.graph.to(find_device(device))
         if top is not None:
             found = top_pairs(where, top, progress=progress, **how)
         else:
