@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rfp.cli import table_run
 from rfp.cli.main import app
 from rfp.errors import ArgumentError, FileError
+from rfp.reproduce import table_job
 from rfp.reproduce.cost import CostRow
 from rfp.reproduce.tables import TABLES
 from rfp.train import Result, RunConfig, RunRecord, Workspace
@@ -45,7 +45,7 @@ class FakeRun:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRun:
     run = FakeRun()
-    monkeypatch.setattr(table_run, "run", run)
+    monkeypatch.setattr(table_job, "run", run)
     return run
 
 
@@ -135,7 +135,7 @@ def test_table_7_measures_cost_and_leaves_missing_data_out(
         measured.append(device)
         return [CostRow("rfp-qr-A", "forward", 12.0, 11.0, 13.0, 100.0, 3)]
 
-    monkeypatch.setattr(table_run, "measure_cost", measure)
+    monkeypatch.setattr(table_job, "measure_cost", measure)
     fake.failing["ogbn-arxiv"] = FileError("ogbn-arxiv: the raw files are missing")
     text = rfp_table("7", folder=tmp_path)
     assert "61.44" in text
@@ -193,8 +193,8 @@ def test_curves_of_an_ablation(fake: FakeRun, tmp_path: Path) -> None:
     rows = "rfp-qr-A-P2,rfp-qr-A-k64,rfp-qr-A-k4"
     rfp_table("6", "--only", "texas", "--rows", rows, folder=tmp_path)
     spec = TABLES[6].only(rows.split(","), ["texas"])
-    table = table_run.render(table_run.TableJob(spec, tmp_path, tmp_path / "t")).table
-    (k,), (P,) = (table_run.curves(table, letter) for letter in "kP")
+    table = table_job.render_table(table_job.TableJob(spec, tmp_path, tmp_path / "t")).table
+    (k,), (P,) = (table_job.curves(table, letter) for letter in "kP")
     assert [point[0] for point in k.ours] == [4, 64]
     assert k.paper == ((4, 82.70), (64, 84.32))
     assert [point[0] for point in P.ours] == [2, 16]

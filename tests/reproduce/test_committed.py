@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rfp.cli import table_run
-from rfp.reproduce import TABLES
+from rfp.reproduce import TABLES, table_job
 
 RESULTS = Path(__file__).parents[2] / "results"
 COMMITTED = sorted((RESULTS / "tables").glob("table-?.md"))
@@ -14,8 +13,8 @@ COMMITTED = sorted((RESULTS / "tables").glob("table-?.md"))
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_is_rendered_from_the_result_files(path: Path, tmp_path: Path) -> None:
     number = int(path.stem.split("-")[1])
-    job = table_run.TableJob(TABLES[number].only(), RESULTS, tmp_path)
-    table_run.render(job)
+    job = table_job.TableJob(TABLES[number].only(), RESULTS, tmp_path)
+    table_job.render_table(job)
     for suffix in (".md", ".csv"):
         again = (tmp_path / path.name).with_suffix(suffix)
         assert again.read_text() == path.with_suffix(suffix).read_text(), f"run: rfp table {number} --render-only"

@@ -6,12 +6,16 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rfp.cli.options import training as options
 from rfp.cli.options.device import Device
+from rfp.errors import ArgumentError, FileError
+
+if TYPE_CHECKING:
+    from rfp.reproduce.table_job import Rendered
 
 
 def table(
@@ -69,17 +73,27 @@ def table(
 
         rfp table --check
     """
-    from rfp.cli import table_run
+    from rfp.reproduce.table_job import TableJob, plan_lines, render_table, run_table
 
     if check:
         raise typer.Exit(_check(results))
     if number is None:
         raise typer.BadParameter("give the number of a table, 1 to 7, or --check")
-    spec = table_run.chosen(number, quick=quick, rows=_names(rows), columns=_names(only), num_seeds=seeds)
-    folder = output or results / "tables"
-    job = table_run.TableJob(spec, results, folder, num_seeds=seeds, others=others)
+    try:
+        job = TableJob.of(
+            number,
+            results,
+            output or results / "tables",
+            quick=quick,
+            rows=_names(rows),
+            columns=_names(only),
+            num_seeds=seeds,
+            others=others,
+        )
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
     if dry_run:
-        for line in table_run.plan_lines(job):
+        for line in plan_lines(job):
             typer.echo(line)
         return
     failed = 0
@@ -89,21 +103,52 @@ def table(
         ) as where:
             if budget is not None:
                 where = replace(where, deadline=time.time() + budget)
-            failed = table_run.run_job(job, where, jobs)
-    rendered = table_run.render(job)
+            failed = run_table(job, where, jobs)
+    rendered = render_table(job)
     if as_json:
         typer.echo(json.dumps(rendered.to_dict(), indent=2))
     else:
-        table_run.show(rendered)
+        _show(rendered)
+    if not rendered.paths:
+        typer.echo(f"rfp: note: there is no result below {results}; nothing is written", err=True)
     for path in rendered.paths if not quiet else ():
         typer.echo(f"written to {path}", err=True)
     if failed:
         raise typer.Exit(1)
 
 
+def _show(rendered: Rendered) -> None:
+    """Print the table, its notes, and cost where it was measured."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from rfp.reproduce.cost_report import HEADS
+    from rfp.reproduce.render import as_terminal, heading
+
+    # Piped output has no width of its own; a table of nine data sets needs this much.
+    plain = Console()
+    console = plain if plain.is_terminal else Console(width=220)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    for line in heading(rendered.table):
+        say(line)
+    console.print(as_terminal(rendered.table))
+    for caption, lines in rendered.costs:
+        say(f"Cost. {caption}")
+        cost = Table(*HEADS)
+        for cells in lines:
+            cost.add_row(*cells)
+        console.print(cost)
+    for note in rendered.table.notes:
+        say(f"- {note}")
+    if rendered.table.environments:
+        say(f"- run on: {'; '.join(rendered.table.environments)}")
+
+
 def _check(results: Path) -> int:
     """Print what is wrong with result files, and where RFP stands; returns the exit code."""
-    from rfp.errors import FileError
     from rfp.reproduce.check import check_results
     from rfp.reproduce.standing import as_markdown, standings
     from rfp.train import read_results

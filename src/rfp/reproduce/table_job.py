@@ -1,4 +1,4 @@
-"""The work of ``rfp table``: plan, run, render."""
+"""A table of the paper from its plan to its files: what is missing is run, what result files hold is rendered."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.console import Console
-from rich.table import Table
-
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError, RFPError
-from rfp.reproduce import TABLES, Comparison, TableSpec, compare
+from rfp.reproduce.compare import Comparison, compare
 from rfp.reproduce.cost import QUICK_SIZE, CostSize, measure_cost
 from rfp.reproduce.cost_report import (
     FOLDER,
@@ -26,8 +22,9 @@ from rfp.reproduce.cost_report import (
     write_cost,
 )
 from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
-from rfp.reproduce.output import write_table
-from rfp.reproduce.render import as_records, as_terminal, heading
+from rfp.reproduce.render import as_csv, as_markdown, as_records
+from rfp.reproduce.spec import TableSpec
+from rfp.reproduce.tables import TABLES
 from rfp.train import Result, RunConfig, Workspace, read_results, run
 from rfp.viz.ablation import Curve, plot
 
@@ -49,6 +46,30 @@ class TableJob:
     output: Path
     num_seeds: int | None = None
     others: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        results: Path,
+        output: Path,
+        *,
+        quick: bool = False,
+        rows: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        num_seeds: int | None = None,
+        others: bool = False,
+    ) -> TableJob:
+        """A table by its number, or a part of it; with fewer seeds than it has, it is a part too.
+
+        Raises:
+            ArgumentError: There is no such table, row or column.
+        """
+        if number not in TABLES:
+            raise ArgumentError(f"the paper's tables are 1 to {max(TABLES)}, got {number}")
+        spec = (TABLES[number].as_quick() if quick else TABLES[number]).only(rows, columns)
+        fewer = num_seeds is not None and any(len(cell.seeds) > num_seeds for cell in spec.cells())
+        return cls(replace(spec, is_part=spec.is_part or fewer), results, output, num_seeds, others)
 
     @property
     def measures_cost(self) -> bool:
@@ -85,21 +106,6 @@ class Rendered:
         }
 
 
-def chosen(
-    number: int, *, quick: bool, rows: Sequence[str], columns: Sequence[str], num_seeds: int | None = None
-) -> TableSpec:
-    """The table, or the part of it, that the command line names; with fewer seeds than it has, it is a part too."""
-    if number not in TABLES:
-        raise typer.BadParameter(f"the paper's tables are 1 to {max(TABLES)}, got {number}")
-    try:
-        spec = TABLES[number].as_quick() if quick else TABLES[number]
-        spec = spec.only(rows, columns)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
-    fewer = num_seeds is not None and any(len(cell.seeds) > num_seeds for cell in spec.cells())
-    return replace(spec, is_part=spec.is_part or fewer)
-
-
 def plan_lines(job: TableJob) -> list[str]:
     """What is done and what would be run, a line for each cell."""
     known = read_results(job.results)
@@ -114,7 +120,7 @@ def plan_lines(job: TableJob) -> list[str]:
     return [*lines, f"{len(lines)} cells, {waiting} runs to do"]
 
 
-def run_job(job: TableJob, workspace: Workspace, jobs: int = 1) -> int:
+def run_table(job: TableJob, workspace: Workspace, jobs: int = 1) -> int:
     """Run what is missing, ``jobs`` cells at a time; returns the number of cells that failed."""
     device = workspace.torch_device().type  # raises at once if there is none
     if job.measures_cost:
@@ -157,7 +163,7 @@ def _measure(job: TableJob, device: str, workspace: Workspace) -> None:
     write_cost(measure_cost(device, size, workspace.say), size, device, path)
 
 
-def render(job: TableJob) -> Rendered:
+def render_table(job: TableJob) -> Rendered:
     """Render what result files hold, and write it; without a single result the paper's numbers are shown alone."""
     if not job.results.is_dir():
         raise FileError(f"{job.results}: no such folder of results; correct --results, or train what is missing")
@@ -170,34 +176,29 @@ def render(job: TableJob) -> Rendered:
             below += cost_markdown(rows, facts, with_paper=not job.spec.is_quick)
             costs.append((cost_caption(facts), cost_lines(rows, with_paper=not job.spec.is_quick)))
     if not known and not costs:
-        typer.echo(f"rfp: note: there is no result below {job.results}; nothing is written", err=True)
         return Rendered(comparison, (), ())
     paths = [*write_table(comparison, job.output, below=below), *_pictures(comparison, job.output)]
     return Rendered(comparison, tuple(costs), tuple(paths))
 
 
-def show(rendered: Rendered) -> None:
-    """Print the table, its notes, and cost where it was measured."""
-    # Piped output has no width of its own; a table of nine data sets needs this much.
-    plain = Console()
-    console = plain if plain.is_terminal else Console(width=220)
+def write_table(table: Comparison, folder: Path, *, below: str = "") -> list[Path]:
+    """Write ``table-N.md`` and ``table-N.csv``, or ``table-N-quick`` or ``table-N-part`` of both.
 
-    def say(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    Args:
+        table: What to write.
+        folder: Made if it is not there.
+        below: Further Markdown.
 
-    for line in heading(rendered.table):
-        say(line)
-    console.print(as_terminal(rendered.table))
-    for caption, lines in rendered.costs:
-        say(f"Cost. {caption}")
-        cost = Table(*HEADS)
-        for cells in lines:
-            cost.add_row(*cells)
-        console.print(cost)
-    for note in rendered.table.notes:
-        say(f"- {note}")
-    if rendered.table.environments:
-        say(f"- run on: {'; '.join(rendered.table.environments)}")
+    Returns:
+        The files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = table.spec.name
+    texts = {folder / f"{name}.md": as_markdown(table) + below, folder / f"{name}.csv": as_csv(table)}
+    with atomic_files(list(texts)) as open_files:
+        for file, text in zip(open_files, texts.values(), strict=True):
+            file.write(text.encode())
+    return list(texts)
 
 
 def _pictures(table: Comparison, folder: Path) -> list[Path]:
