@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from rfp.reproduce.compare import Comparison
-from rfp.reproduce.output import write_table
 from rfp.reproduce.render import as_csv, as_markdown, as_records, as_terminal
+from rfp.reproduce.table_job import write_table
 
 
 def test_markdown(table: Comparison) -> None:
