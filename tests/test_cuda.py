@@ -115,7 +115,7 @@ def test_learned_operators_in_one_kernel(normalization: str, every: int, start: 
     options = {"num_channels": 8 // every, "num_steps": 6, "normalization": normalization, "normalize_every": every}
     options |= {"num_trajectories": trajectories, "start": start}
     found = []
-    for backend in ("dense", "sparse"):
+    for backend in ("learned", "sparse"):
         encoder = learned_encoder(backend, **options)
         out = encoder(graph, x=x)
         weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(2)).to("cuda")
@@ -138,7 +138,7 @@ def test_learned_operators_of_every_width(num_channels: int, sizes: tuple[int, i
     learned = rfp.nn.LearnedOperator(6).to("cuda")(x, graph)
     features = rfp.random_features(graph, num_channels=num_channels)
     trajectory = rfp.propagate(learned, features, num_steps=8, ptr=graph.offsets)
-    assert trajectory.report.backend == "dense"
+    assert trajectory.report.backend == "learned"
     states = trajectory.states.detach().double()  # [1, n, 9, k]
     matrices = [block.matrix for block in learned.dense_blocks()]
     gradient = torch.autograd.grad(trajectory.storage.pow(3).sum(), matrices)
@@ -160,6 +160,6 @@ def test_auto_chooses_the_kernel_of_learned_operators() -> None:
     graph = molecule_like(20).to("cuda")
     learned = rfp.nn.LearnedOperator(3).to("cuda")(torch.randn(graph.num_nodes, 3, device="cuda"), graph)
     trajectory = rfp.encode(graph, operators=[learned], num_steps=3)
-    assert trajectory.report.backend == "dense"
+    assert trajectory.report.backend == "learned"
     assert "at most 64 nodes" in trajectory.report.reason
     assert rfp.encode(graph, operators=[learned, "adjacency"], num_steps=3).report.backend == "sparse"

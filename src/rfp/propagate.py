@@ -109,6 +109,7 @@ def run_problem(
     chosen: tuple[Backend, str] | None = None,
     record: Record | None = None,
     progress: Progress | None = None,
+    looks: bool = True,
 ) -> Report:
     """Compute a problem and hand it to a sink: at once where backend and sink can, else step by step.
 
@@ -118,6 +119,7 @@ def run_problem(
         chosen: What :func:`rfp.backends.choose` said, if it was asked already.
         record: What to keep of a step instead of its state.
         progress: Called with 1 after each step of each operator.
+        looks: ``False`` where the caller looks for what is not finite, and nothing here may wait for a GPU to tell.
 
     Raises:
         NotFiniteError: A state is not finite; it names the first such step.
@@ -125,7 +127,7 @@ def run_problem(
     """
     stepping = record is not None or not sink.takes_whole
     backend, reason = chosen or choose(problem, problem.settings.backend, stepping=stepping)
-    watch = FiniteWatch(problem)
+    watch = FiniteWatch(problem, looks)
     if backend.whole is None or stepping:
         events = _step_by_step(problem, backend, sink, watch, record, progress)
     else:

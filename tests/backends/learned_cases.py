@@ -46,8 +46,8 @@ class Case:
     Args:
         sizes: Nodes of each graph.
         groups: Numbers of the graphs of each block.
-        kind: Of the matrices: ``"spread"`` (well-conditioned), ``"identity"``, ``"rank two"`` or
-            ``"centring"``, which takes constant columns to zero.
+        kind: Of the matrices: ``"spread"`` (well-conditioned), ``"identity"``, ``"rank two"``,
+            ``"centring"``, which takes constant columns to zero, or ``"broken"``, with a NaN.
         features: ``[n, k]``, if not random.
         against: The backend that is right.
     """
@@ -71,6 +71,10 @@ class Case:
     def _matrix(self, size: int) -> Tensor:
         if self.kind == "identity":
             return torch.eye(size, dtype=torch.float64)
+        if self.kind == "broken":
+            matrix = torch.ones(size, size, dtype=torch.float64)
+            matrix[-1, 0] = float("nan")
+            return matrix
         if self.kind == "centring":
             return torch.eye(size, dtype=torch.float64) - torch.full((size, size), 1 / size, dtype=torch.float64)
         if self.kind == "rank two":  # small integers: exactly so in float32 too
@@ -198,9 +202,21 @@ def solve(case: Case, device: str) -> tuple[Tensor, list[Tensor], dict[str, int]
     return out.detach().cpu(), [grad.cpu() for grad in grads], dict(count_events([events]))
 
 
-def solve_all(device: str) -> dict[str, Any]:
-    others = {
-        "no nodes": Case([0, 0], [], channels=2),
-        "overflow": Case([3, 5], [[0, 1]], channels=2, every=3, features=torch.full((8, 2), 1e38), kind="rank two"),
+def overflow(normalization: str = "qr") -> Case:
+    """Products that leave float32 before they are normalised."""
+    features = torch.full((8, 2), 1e38)
+    return Case([3, 5], [[0, 1]], channels=2, every=3, features=features, kind="rank two", normalization=normalization)
+
+
+def watched_cases() -> dict[str, Case]:
+    """States that leave float32, and, where each step is normalised, an operator whose weights have become NaN."""
+    broken = {
+        f"{normalization} of NaN": Case([3, 5], [[0, 1]], kind="broken", normalization=normalization)
+        for normalization in ("qr", "l2")
     }
+    return {"qr seldom": overflow(), "none": overflow("none"), **broken}
+
+
+def solve_all(device: str) -> dict[str, Any]:
+    others = {"no nodes": Case([0, 0], [], channels=2), "overflow": overflow()}
     return {name: solve(case, device) for name, case in {**cases(), **others, **zero_products()}.items()}

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 import rfp
+import rfp.nn
 from rfp.backends.finite import FiniteWatch, NotFiniteError
 from rfp.backends.problem import Problem
 from rfp.graph import Graph
+from rfp.operators import DenseOperator
 from rfp.settings import Settings
 from rfp.streaming import stream
 
@@ -93,3 +95,66 @@ def test_nothing_is_cached(tmp_path) -> None:
     with pytest.raises(rfp.NumericalError):
         rfp.encode(STEEP, num_steps=9, cache=tmp_path, **ARGUMENTS)
     assert list(tmp_path.iterdir()) == []
+
+
+def watch_of(normalization: str, **settings: object) -> FiniteWatch:
+    S = rfp.operators.from_name("adjacency", STEEP)
+    settings = {"num_steps": 2, "normalization": normalization, **settings}
+    return FiniteWatch(Problem.from_objects(S, torch.ones(2, 1), None, Settings(**settings)))
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_a_state_that_heals_is_seen(bad: float) -> None:
+    """Under l2 a column that overflows at a node which passes nothing on is finite again at the next step."""
+    storage = torch.zeros(2, 1, 1, 3, 1)
+    storage[0, 0, 0, 1] = bad
+    for normalization in ("l2", "none"):
+        with pytest.raises(NotFiniteError, match=error(1)):
+            watch_of(normalization).see_all(storage)
+    with pytest.raises(NotFiniteError, match=error(1)):  # between two normalisations
+        watch_of("qr", normalize_every=2).see_all(storage)
+
+
+def test_the_last_of_consecutive_qr_tells_of_all() -> None:
+    storage = torch.zeros(2, 1, 1, 3, 1)
+    storage[:, :, :, 1:] = float("nan")
+    with pytest.raises(NotFiniteError, match=error(1)):
+        watch_of("qr").see_all(storage)
+    FiniteWatch(Problem.from_objects(rfp.operators.from_name("adjacency", STEEP), torch.ones(2, 1), None, Settings()),
+                looks=False).see_all(storage)  # fmt: skip
+
+
+def learned(weight: float) -> DenseOperator:
+    return DenseOperator(torch.tensor([[0.0, weight], [weight, 0.0]], requires_grad=True))
+
+
+@pytest.mark.parametrize("backend", ["reference", "sparse", "auto"])
+@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
+def test_learned_operators_are_watched(backend: str, normalization: str) -> None:
+    """Also where they are differentiated through."""
+    arguments = {"num_steps": 9, "normalization": normalization, "normalize_every": 6, "backend": backend}
+    assert rfp.propagate(learned(1.0), torch.ones(2, 1), **arguments).storage.requires_grad
+    with pytest.raises(NotFiniteError, match=error(4)):
+        rfp.propagate(learned(1e10), torch.ones(2, 1), **arguments)
+    taken = rfp.states(learned(1e10), torch.ones(2, 1), **arguments)
+    assert all(next(taken).isfinite().all() for _ in range(4))
+    with pytest.raises(NotFiniteError, match=error(4)):
+        next(taken)
+
+
+class Steep(torch.nn.Module):
+    """A learned operator that overflows."""
+
+    def forward(self, x: torch.Tensor, graph: Graph) -> DenseOperator:
+        return learned(1e10)
+
+
+@pytest.mark.parametrize("operator", ["adjacency", Steep()])
+def test_a_module_looks_in_evaluation_and_leaves_it_to_the_loss_in_training(operator: object) -> None:
+    arguments = {"num_channels": 2, "num_steps": 5, "normalization": "none", "distribution": "rademacher"}
+    module = rfp.nn.RandomFeaturePropagation(operators=[operator], **arguments)
+    out = module.train()(STEEP, x=torch.ones(2, 1)).view(2, 6, 2)
+    assert out[:, :4].isfinite().all()
+    assert not out[:, 4:].isfinite().any()
+    with pytest.raises(NotFiniteError, match=error(4)):
+        module.eval()(STEEP, x=torch.ones(2, 1))

@@ -51,21 +51,25 @@ def numbered(steps: Iterator[Step], operator: int | None = None) -> Iterator[Ste
 
 
 class FiniteWatch:
-    """Looks at every state that is kept; raises at the first that is not finite.
+    """Looks at every state that is kept, learned operators' too; raises at the first that is not finite.
 
-    On a CPU at once. On a GPU, where looking would wait for the device, when :meth:`close` is called. Learned operators
-    are not watched: their rows sum to 1, and a training step must not wait.
+    On a CPU at once. A GPU is asked once a call, when its result is handed over: whole trajectories by :meth:`see_all`,
+    single steps by :meth:`close`. While a CUDA graph is recorded it is not asked, since it cannot be waited for; nor is
+    anything looked at where the caller looks at what becomes of the states (``looks=False``): in the forward pass of a
+    training step, whose loss is NaN then. No backend makes finite numbers of states that are not.
 
     Args:
         problem: What is computed.
+        looks: ``False`` to look at nothing.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, looks: bool = True) -> None:
         self.several = len(problem.operators) > 1
-        self.watches = not problem.differentiable
-        # Each step has unit columns, and a product of these overflows at the last step if it does at all.
-        bounded = problem.normalization in ("l2", "qr") and problem.normalize_every == 1
-        self.last_alone = bounded and problem.kept_dtype == problem.features.dtype
+        self.watches = looks and not (problem.features.is_cuda and torch.cuda.is_current_stream_capturing())
+        # A QR of what is not finite is NaN throughout, and so is every QR after it: the last step tells of all.
+        # (Under l2 a NaN that nobody is joined to is gone at the next step.)
+        by_qr = problem.normalization == "qr" and problem.normalize_every == 1
+        self.last_alone = by_qr and problem.kept_dtype == problem.features.dtype
         self.pending: list[tuple[int, int, torch.dtype, Tensor]] = []
 
     def see(self, operator: int, step: int, state: Tensor) -> None:
@@ -73,19 +77,20 @@ class FiniteWatch:
         if not self.watches:
             return
         if state.device.type != "cpu":
-            self.pending.append((operator, step, state.dtype, state.sum(dtype=torch.float64).isfinite()))
+            flag = state.detach().sum(dtype=torch.float64).isfinite()
+            self.pending.append((operator, step, state.dtype, flag))
         elif not all_finite(state):
             raise self._error(state.dtype, operator, step)
 
     def see_all(self, storage: Tensor) -> None:
-        """A whole result, ``[n, B, O, P + 1, k]``."""
-        on_cpu = storage.device.type == "cpu"
-        if not self.watches or (self.last_alone and not on_cpu):
+        """A whole result, ``[n, B, O, P + 1, k]``; waits for a GPU."""
+        if not self.watches:
             return
-        if self.last_alone and all_finite(storage[..., -1, :]):
-            return
-        sums = storage.sum((0, 1, 4), dtype=None if on_cpu else torch.float64).isfinite()  # [O, P + 1]
-        if bool(sums.all()):
+        storage = storage.detach()
+        looked_at = storage[..., -1:, :] if self.last_alone else storage
+        # A finite sum has finite terms. In float64, which a CPU is slow at, no sum of others overflows.
+        wide = None if storage.device.type == "cpu" else torch.float64
+        if bool(looked_at.sum((0, 1, 4), dtype=wide).isfinite().all()):
             return
         for step in range(storage.size(3)):
             for operator in range(storage.size(2)):

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from rfp.backends.problem import draw_features
+from rfp.backends.problem import Problem, draw_features
 from rfp.backends.start import begin
 from rfp.encode import encode
 from rfp.errors import ArgumentError
@@ -17,9 +17,10 @@ from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
 from rfp.operators import Operator, as_operator
-from rfp.propagate import propagate
+from rfp.propagate import run_problem
 from rfp.ragged import offsets
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
+from rfp.sinks import Memory
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
 _TRAINING_STREAM = signed(0x5851F42D4C957F2D)
@@ -143,7 +144,7 @@ class RandomFeaturePropagation(nn.Module):
         with torch.autocast(read.device.type, enabled=False):
             settings = self._next_settings()
             if not self.learned:
-                return self._averaged(encode(read, settings).flat())
+                return self._averaged(self._predefined(settings, read))
             known = self._known(settings, read)
             return torch.cat([known.start.transpose(0, 1), *known.steps], dim=-1).transpose(0, 1)
 
@@ -161,7 +162,7 @@ class RandomFeaturePropagation(nn.Module):
         read = unchecked_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
-            flat = encode(read, self.settings, features=features).flat()
+            flat = self._predefined(self.settings, read, features)
         return flat.view(number, -1, *flat.shape[1:])
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -188,7 +189,7 @@ class RandomFeaturePropagation(nn.Module):
     def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
         settings = self._next_settings()
         if not self.learned:
-            return self._averaged(encode(graph, settings).flat())
+            return self._averaged(self._predefined(settings, graph))
         return self._averaged(self._completed(self._known(settings, graph), graph, x))
 
     def _next_settings(self) -> Settings:
@@ -209,6 +210,22 @@ class RandomFeaturePropagation(nn.Module):
             return flat
         return flat.view(*flat.shape[:-3], num_draws, num_trajectories, *flat.shape[-2:]).mean(-4)
 
+    def _predefined(self, settings: Settings, graph: Graph, features: Tensor | None = None) -> Tensor:
+        """``[B, n, C]`` where no operator is learned."""
+        if not self.training:
+            return encode(graph, settings, features=features).flat()
+        return self._storage(Problem.of(settings, graph, features)).flatten(2).transpose(0, 1)
+
+    def _storage(self, problem: Problem) -> Tensor:
+        """``[n, B, O, P + 1, k]``; raises for what is not finite, but in training and of replicas.
+
+        A training step must not wait for a GPU, and replicas must not fail for one of them: NaN goes on to the loss,
+        and whoever looks at that knows whose it is.
+        """
+        memory = Memory(problem)
+        run_problem(problem, memory, looks=not self.training and self.num_replicas is None)
+        return memory.storage
+
     # An encoding with learned operators comes in two calls from the same features: the predefined ones may take a
     # faster backend, have no replicas and may be drawn beforehand.
 
@@ -220,7 +237,7 @@ class RandomFeaturePropagation(nn.Module):
             return _Known(start, [])
         resolved = [as_operator(operator, graph, settings.dtype) for operator in predefined]
         begun = replace(settings, start="drawn")
-        storage = propagate(resolved, start, begun, ptr=graph.offsets).storage  # [n, B, O, P + 1, k]
+        storage = self._storage(Problem.from_objects(resolved, start, graph.offsets, begun))
         return _Known(start, _steps(storage))
 
     def _as_known(self, drawn: Tensor) -> _Known:
@@ -254,7 +271,8 @@ class RandomFeaturePropagation(nn.Module):
             # zero.
             ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
             graph = Graph.unchecked(graph.edge_index, num_nodes, graph.edge_weight, ptr)
-        storage = propagate(operators, start, replace(self.settings, start="drawn"), ptr=graph.offsets).storage
+        begun = replace(self.settings, start="drawn")
+        storage = self._storage(Problem.from_objects(operators, start, graph.offsets, begun))
         return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:

@@ -40,7 +40,7 @@ _DEVIATIONS = 5.0
 def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices: int, batch_size: int) -> bool:
     """Whether steps of this model can be recorded: no decision on the host may depend on what is computed.
 
-    Learned operators allow it where the ``dense`` backend computes their trajectories.
+    Learned operators allow it where the ``learned`` backend computes their trajectories.
     """
     return (
         not loaded.task.level.shares_graphs  # every row of a batch counts
@@ -52,7 +52,7 @@ def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices:
 
 
 def _learned_by_kernels(model: RFPModel, largest: int, batch_size: int) -> bool:
-    """Whether the ``dense`` backend runs every learned operator on batches of graphs of at most so many nodes."""
+    """Whether the ``learned`` backend runs every learned operator on batches of graphs of at most so many nodes."""
     encoders = [encoder for encoder in cast("list[RandomFeaturePropagation]", model.drawn) if encoder.learned]
     if not encoders:
         return True
@@ -60,7 +60,7 @@ def _learned_by_kernels(model: RFPModel, largest: int, batch_size: int) -> bool:
         return False
     for settings in (encoder.settings for encoder in encoders):
         fits = settings.num_channels <= LEARNED_MAX_CHANNELS and settings.normalization in ("qr", "l2", "none")
-        if not fits or settings.dtype != torch.float32 or settings.backend not in ("auto", "dense"):
+        if not fits or settings.dtype != torch.float32 or settings.backend not in ("auto", "learned"):
             return False
     words = batch_size * largest**2
     return all(

@@ -116,6 +116,12 @@ def test_states_that_overflow_are_not_taken_for_dependent(results: Any) -> None:
     assert states[..., 3, :].isnan().all()
 
 
+@pytest.mark.parametrize("name", learned_cases.watched_cases())
+def test_what_is_not_finite_is_told_to_the_caller(results: Any, name: str) -> None:
+    """Although the result is differentiated through."""
+    assert "the state of step 1 is not finite: torch.float32" in results["watched"][name]
+
+
 def test_nothing_flows_into_the_padding(results: Any) -> None:
     _, (grad,), _ = results["one block"]
     for graph, size in enumerate(CASES["one block"].sizes):

@@ -5,8 +5,8 @@ orthonormalisation. Here one program computes all P steps of a graph and a traje
 with the formula and the guards of :mod:`rfp.backends.sparse.orthonormal_grad`. The operators must hold their matrices
 as padded blocks (:meth:`rfp.operators.BlockOperator.dense_blocks`). The random features get no gradient.
 
-Orthonormalisation is Gram-Schmidt run twice in float64. States that overflow become NaN: nothing waits for the device
-to say so.
+Orthonormalisation is Gram-Schmidt run twice in float64. States that overflow become NaN; the kernels do not wait to say
+so, :class:`rfp.backends.finite.FiniteWatch` asks where the result is handed over.
 """
 
 from __future__ import annotations
