@@ -236,7 +236,8 @@ def solve_fused() -> dict[str, Any]:
     for name, when in (("wide graph", "found"), ("directed", "left alone")):
         results[when] = settled(fused.fused_trajectory(fused_cases()[name].problem(DEVICE), torch.float32))
         assert not fused._lanes_are_usable(torch.zeros(1, device=DEVICE))
-    results["k = 3, left alone"] = settled(fused.fused_trajectory(not_finite_cases()["k = 3"].problem(DEVICE), torch.float32))[0]
+    narrow = not_finite_cases()["k = 3"].problem(DEVICE)
+    results["k = 3, left alone"] = settled(fused.fused_trajectory(narrow, torch.float32))[0]
     fused._trusted = trusted
     fused._LOOKED_AT.clear()
     fused._LOOKED_AT.update(looked_at)
