@@ -21,7 +21,7 @@ ORDER = [
     ["estimate", "cache"],
     ["encode"],
     ["io", "new_nodes", "products", "theory", "streaming"],
-    ["baselines", "encode_file", "links", "partitioned", "sklearn"],
+    ["baselines", "encode_file", "hetero", "links", "partitioned", "sklearn"],
     ["transforms"],
     ["nn"],
     ["data", "integrations"],

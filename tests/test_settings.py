@@ -161,3 +161,12 @@ def test_a_stream_refuses_what_it_cannot_keep(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"an \.npy file holds .*, got storage_dtype=torch\.bfloat16"):
         stream(RING, io.BytesIO(), storage_dtype=torch.bfloat16)
     assert rfp.encode(RING, storage_dtype=torch.bfloat16).states.dtype == torch.bfloat16
+
+
+def test_both_directions_are_two_operators() -> None:
+    assert rfp.Settings(operators=["both_directions"]).operators == ("normalized_adjacency", "normalized_adjacency.T")
+    settings = rfp.Settings(num_channels=2, num_steps=1, operators=["random_walk.both^2", "adjacency"])
+    assert settings.operators == ("random_walk^2", "random_walk.T^2", "adjacency")
+    assert settings.num_columns == 12
+    with pytest.raises(rfp.ArgumentError, match="both_directions"):
+        rfp.Settings(operators=["adjacency.sym.both"])

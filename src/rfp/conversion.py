@@ -68,7 +68,7 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
     raise GraphError(
         f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
         "edge_index or (edge_index, num_nodes), a matrix (SciPy, NumPy, torch), a NetworkX graph, a data frame of "
-        "edges, or a list of these (a file: rfp.read_graph; the types of a HeteroData one at a time, e.g. "
+        "edges, or a list of these (a file: rfp.read_graph; a HeteroData: rfp.hetero.encode_hetero, or "
         "data.to_homogeneous())"
     )
 

@@ -21,6 +21,9 @@ keeps its weight. (PyG's ``get_laplacian(normalization="sym")`` adds no self-loo
 A name may carry suffixes, in this order: ``.sym`` builds the operator of the symmetrised graph
 (:meth:`~rfp.graph.Graph.to_undirected`), ``.T`` transposes it, ``^p`` takes its p-th power:
 ``"adjacency.T"``, ``"normalized_adjacency.sym^2"``.
+
+Directed graphs: ``NAME.both`` stands for two operators, S and its transpose, along the edges and against them
+(``"adjacency.both"``, ``"random_walk.both^2"``); ``"both_directions"`` is ``"normalized_adjacency.both"``.
 """
 
 from __future__ import annotations
@@ -296,6 +299,8 @@ OPERATORS: dict[str, Callable[[EntryTable], Tensor]] = {
 
 # What is known of |S|: Schur's test with the roots of the degrees gives 1 for any weights and directions.
 NORMS = {"normalized_adjacency": 1.0, "normalized_laplacian": 2.0}
+# One word for a directed graph.
+BOTH_DIRECTIONS = "both_directions"
 
 _NAME = re.compile(r"(?P<base>[a-z_]+)(?P<sym>\.sym)?(?P<transposed>\.T)?(\^(?P<power>\d+))?")
 
@@ -309,10 +314,28 @@ def parse_name(name: str, others: Sequence[str] = ()) -> re.Match[str]:
     """
     parts = _NAME.fullmatch(name)
     if parts is None or parts["base"] not in OPERATORS:
-        raise unknown_choice("operator (without the suffixes .sym .T ^p)", name, (*OPERATORS, *others))
+        known = (*OPERATORS, BOTH_DIRECTIONS, *others)
+        raise unknown_choice("operator (without the suffixes .sym .T .both ^p)", name, known)
     if parts["power"] is not None and int(parts["power"]) < 1:
         raise ArgumentError(f"the power of an operator must be at least 1, got {name!r}")
     return parts
+
+
+_BOTH = re.compile(r"(?P<base>[a-z_]+)\.both(?P<power>\^\d+)?")
+
+
+def expanded(name: str) -> tuple[str, ...]:
+    """The operators that a name stands for: two for ``NAME.both`` and ``"both_directions"``, else the one.
+
+    Example:
+        >>> expanded("both_directions"), expanded("adjacency.both^2"), expanded("adjacency")
+        (('normalized_adjacency', 'normalized_adjacency.T'), ('adjacency^2', 'adjacency.T^2'), ('adjacency',))
+    """
+    parts = _BOTH.fullmatch("normalized_adjacency.both" if name == BOTH_DIRECTIONS else name)
+    if parts is None:
+        return (name,)
+    power = parts["power"] or ""
+    return (parts["base"] + power, parts["base"] + ".T" + power)
 
 
 def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Operator:

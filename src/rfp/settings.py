@@ -20,7 +20,7 @@ import torch
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.features import DISTRIBUTIONS, Distribution
 from rfp.normalization import NORMALIZATIONS, NormalizationChoice, named
-from rfp.operators import parse_name
+from rfp.operators import expanded, parse_name
 
 # Half precision is for storage only: Gram matrices of half-precision states lose orthogonality within a few steps.
 COMPUTE_DTYPES = (torch.float32, torch.float64)
@@ -65,7 +65,8 @@ class Settings:
         num_channels: k.
         num_steps: P; 0 gives plain random node features.
         operators: Each a name (:mod:`rfp.operators`), a matrix, a callable ``a -> S a`` or an
-            :class:`~rfp.operators.Operator`. All start from the same features.
+            :class:`~rfp.operators.Operator`. All start from the same features. ``"both_directions"`` stands for two:
+            along the edges of a directed graph and against them.
         normalization: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"``, a function of :mod:`rfp.normalization`, or a
             callable ``(a [B, n, k], ptr) -> a``.
         normalize_every: w.
@@ -177,10 +178,13 @@ class Settings:
         if not isinstance(self.operators, list | tuple) or not self.operators:
             raise ArgumentError(f'operators must be a non-empty list such as ["adjacency"], got {self.operators!r}')
         others = self._other_operators()
+        chosen: list[Any] = []
         for operator in self.operators:
-            if isinstance(operator, str) and operator not in others:
-                parse_name(operator, others)
-        return tuple(self.operators)
+            names = expanded(operator) if isinstance(operator, str) and operator not in others else ()
+            for name in names:
+                parse_name(name, others)
+            chosen += names or (operator,)
+        return tuple(chosen)
 
     def _other_operators(self) -> tuple[str, ...]:
         """Names beside those of :mod:`rfp.operators` that a kind of settings knows what to do with."""

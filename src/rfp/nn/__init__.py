@@ -3,6 +3,7 @@
 from rfp.nn.backbones import BACKBONES, Backbone, Edges
 from rfp.nn.dss import DSS
 from rfp.nn.encoder import RandomFeaturePropagation
+from rfp.nn.hetero import HeteroRandomFeaturePropagation
 from rfp.nn.learned_operator import LearnedMatrix, LearnedOperator
 from rfp.nn.model import RFPModel
 from rfp.nn.model_config import ModelConfig, RFPEncoding
@@ -17,6 +18,7 @@ __all__ = [
     "CategoricalEncoder",
     "DeepSets",
     "Edges",
+    "HeteroRandomFeaturePropagation",
     "LearnedMatrix",
     "LearnedOperator",
     "ModelConfig",

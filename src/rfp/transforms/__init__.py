@@ -11,6 +11,7 @@ from rfp.transforms.baselines import (
     AddSubstructureCounts,
 )
 from rfp.transforms.estimated_random_walk import AddEstimatedRandomWalkPE
+from rfp.transforms.hetero import AddHeteroRandomFeaturePropagationPE
 from rfp.transforms.node_encoding import NodeEncodingTransform
 from rfp.transforms.random_feature_propagation import AddRandomFeaturePropagationPE
 
@@ -31,6 +32,7 @@ __all__ = [
     "BASELINES",
     "AddEigenvectorPE",
     "AddEstimatedRandomWalkPE",
+    "AddHeteroRandomFeaturePropagationPE",
     "AddNodeFeaturePropagationPE",
     "AddPowerEmbedPE",
     "AddRandomFeaturePropagationPE",

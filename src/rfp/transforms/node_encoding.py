@@ -144,7 +144,7 @@ def _graph_of_collated(data: Any, slices: dict[str, Any], ptr: Tensor) -> Graph:
     """One batch from the storage of an in-memory data set, where every graph counts its nodes from 0."""
     if "edge_index" not in slices:
         raise GraphError(
-            "the graphs of the data set have no edge_index; encode the types of a HeteroData one at a time"
+            "the graphs of the data set have no edge_index; those of a HeteroData: AddHeteroRandomFeaturePropagationPE"
         )
     counts = torch.as_tensor(slices["edge_index"]).diff()
     weight = data.edge_weight if "edge_weight" in slices else None

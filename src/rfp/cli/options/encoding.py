@@ -8,7 +8,7 @@ from typing import Annotated
 from rfp.cli.options.panels import one_of, panel
 from rfp.features import DISTRIBUTIONS
 from rfp.normalization import NORMALIZATIONS
-from rfp.operators import OPERATORS
+from rfp.operators import BOTH_DIRECTIONS, OPERATORS
 from rfp.settings import BACKEND_NAMES, STARTS, Settings
 
 _encoding = panel("The encoding")
@@ -26,7 +26,8 @@ class EncodingOptions(Settings):
         _encoding(
             "--operator",
             metavar="NAME",
-            help=f"May be given several times: {', '.join(OPERATORS)}; with suffixes .sym, .T, ^2.",
+            help=f"May be given several times: {', '.join(OPERATORS)}; with suffixes .sym, .T, ^2. "
+            f"{BOTH_DIRECTIONS}: along the edges of a directed graph and against them.",
         ),
     ]
     normalization: Annotated[str, _encoding(**one_of(NORMALIZATIONS))]

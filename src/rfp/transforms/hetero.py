@@ -1,0 +1,55 @@
+"""The encoding of every node type of a ``HeteroData`` as a PyG transform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform
+
+from rfp.hetero import encode_hetero
+from rfp.settings import Settings
+
+
+@functional_transform("add_hetero_random_feature_propagation_pe")
+@dataclass(frozen=True, repr=False)
+class AddHeteroRandomFeaturePropagationPE(BaseTransform, Settings):  # type: ignore[misc]  # PyG has no types here
+    """Adds the encoding along each relation to the nodes of a ``HeteroData`` (:func:`rfp.hetero.encode_hetero`).
+
+    Args:
+        attr_name: Where it is stored in each node type; ``None`` concatenates it to ``x``.
+        relations: ``"edge_types"``, or a list of edge types, metapaths and ``"homogeneous"``.
+
+    All other arguments are the fields of :class:`rfp.Settings`.
+
+    Example:
+        >>> from torch_geometric.data import HeteroData
+        >>> data = HeteroData()
+        >>> data["author"].num_nodes, data["paper"].num_nodes = 2, 3
+        >>> data["author", "writes", "paper"].edge_index = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 2]])
+        >>> transform = AddHeteroRandomFeaturePropagationPE(num_channels=2, num_steps=1, attr_name="pe")
+        >>> transform(data)["paper"].pe.shape
+        torch.Size([3, 4])
+    """
+
+    attr_name: str | None = "random_feature_propagation_pe"
+    relations: Any = "edge_types"
+
+    def forward(self, data: Any) -> Any:
+        """Encode a ``HeteroData``, or each of a list."""
+        if isinstance(data, list | tuple):
+            return [self(one) for one in data]
+        for node_type, rows in encode_hetero(data, Settings.of(self, {}), relations=self.relations).items():
+            store = data[node_type]
+            if self.attr_name is not None:
+                store[self.attr_name] = rows
+                continue
+            flat, x = rows.flatten(1), getattr(store, "x", None)
+            store.x = flat if x is None else torch.cat([x.to(flat.dtype).view(len(flat), -1), flat], dim=1)
+        return data
+
+    def __repr__(self) -> str:
+        shown = f"{Settings.of(self, {}).as_text()}, attr_name={self.attr_name!r}, relations={self.relations!r}"
+        return f"{type(self).__name__}({shown})"

@@ -1,0 +1,32 @@
+"""The hetero transform holds arguments and calls encode_hetero."""
+
+from __future__ import annotations
+
+import torch
+from tests.test_hetero import CITES, bibliography, settings
+from torch_geometric import transforms
+
+from rfp.hetero import encode_hetero
+from rfp.transforms import AddHeteroRandomFeaturePropagationPE
+
+
+def test_it_stores_the_encoding_of_each_type_that_has_a_relation() -> None:
+    transform = AddHeteroRandomFeaturePropagationPE(num_channels=3, num_steps=4)
+    data = transforms.Compose([transform])(bibliography())
+    expected = encode_hetero(bibliography(), settings())
+    for node_type in ("author", "paper"):
+        assert torch.equal(data[node_type].random_feature_propagation_pe, expected[node_type])
+    assert "random_feature_propagation_pe" not in data["venue"]
+    assert len(transform([bibliography(), bibliography(1)])) == 2
+
+
+def test_beside_x() -> None:
+    transform = AddHeteroRandomFeaturePropagationPE(num_channels=3, num_steps=1, attr_name=None, relations=[CITES])
+    data = transform(bibliography())
+    assert data["paper"].x.shape == (11, 2 + 6)
+    assert torch.equal(data["paper"].x[:, :2], torch.ones(11, 2))
+
+
+def test_the_repr_tells_encodings_apart() -> None:
+    texts = {repr(AddHeteroRandomFeaturePropagationPE(relations=r)) for r in ("edge_types", "homogeneous", [CITES])}
+    assert len(texts) == 3
