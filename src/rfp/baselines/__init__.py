@@ -12,16 +12,22 @@ function                 features                                    normalisati
 ``eigenvectors``         a solver, not the loop
 ``substructure_counts``  enumeration, not the loop
 =======================  ==========================================  ===================  ==========================
+
+``fast_random_projection`` (FastRP with GDS's parameters) is the loop too: very sparse random features or projected node
+features, rows of length 1 as normalisation, and what is kept is the weighted sum of the steps.
 """
 
+from rfp.baselines.fastrp import FastRP, fast_random_projection
 from rfp.baselines.propagated import nfp, power_embed, rnf, sgc, sign
 from rfp.baselines.random_walk import random_walk_pe
 from rfp.baselines.spectral import eigenpairs, eigenvectors, flip_signs
 from rfp.baselines.substructures import substructure_counts
 
 __all__ = [
+    "FastRP",
     "eigenpairs",
     "eigenvectors",
+    "fast_random_projection",
     "flip_signs",
     "nfp",
     "power_embed",
