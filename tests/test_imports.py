@@ -119,6 +119,16 @@ def test_help_and_version_load_no_numbers() -> None:
         assert len(loaded) < 250
 
 
+def test_encoding_a_small_file_loads_what_it_uses(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target,weight\n0,1,0.5\n1,2,2\n")
+    call = f"import sys; sys.argv = ['rfp', 'encode', {str(edges)!r}, '-o', {str(tmp_path / 'e.npy')!r}]"
+    loaded = loaded_by(f"{call}\nfrom rfp.cli.main import main\ntry: main()\nexcept SystemExit: pass")
+    assert (tmp_path / "e.npy").exists()
+    unused = {"pandas", "polars", "narwhals", "networkx", "duckdb", "dask", "matplotlib", "starlette"}
+    assert not loaded & (unused | set(NOT_AT_IMPORT) - {"numba", "pyarrow", "typer", "rich"})
+
+
 def test_public_names_win_over_submodules() -> None:
     code = (
         "import rfp, rfp.encode, rfp.estimate, rfp.propagate\n"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rfp.edge_table.columns import Columns, choose_columns, describe_column
-from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights
+from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights, numbers_of
 from rfp.edge_table.options import TableOptions
 from rfp.edge_table.table import EdgeTable, direction_of
 from rfp.errors import GraphError
@@ -83,7 +83,7 @@ def _ids(
     told = f"got {kinds[0]} and {kinds[1]}; cast the columns, or choose others with --source and --target"
     if all(map(pa.types.is_integer, kinds)) and options.ids != "text":
         try:
-            return np.stack([column.cast(pa.int64()).to_numpy() for column in ends]), None
+            return np.stack([numbers_of(column.cast(pa.int64())) for column in ends]), None
         except pa.ArrowInvalid as error:
             raise GraphError(
                 f"{file}: a node id is larger than 2^63 - 1 ({error}); read the ids with --ids text"

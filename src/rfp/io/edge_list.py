@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rfp.edge_table.columns import Columns, choose_columns, describe_column
-from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights, first_text, shown
+from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights, first_text, numbers_of, shown
 from rfp.edge_table.table import EdgeTable, direction_of, no_edges
 from rfp.errors import GraphError, MissingExtraError
 from rfp.io.arrow_text import line_of_row, line_problem, may_have_leading_zeros, prepare, read_columns
@@ -151,7 +151,7 @@ def _typed_columns(
         except pa.ArrowInvalid:
             pass
         else:
-            ends = np.stack([found[i].to_numpy() for i in ids])
+            ends = np.stack([numbers_of(found[i]) for i in ids])
             return found, ends, _numpy(found, columns), {}
     try:
         found = read_columns(prepared, delimiter, dialect, {**types, **{i: pa.string() for i in number}})
@@ -172,7 +172,7 @@ def _typed_columns(
 
 
 def _numpy(found: dict[int, Any], columns: Columns) -> NDArray[np.float64] | None:
-    return None if columns.weight is None else found[columns.weight].to_numpy()
+    return None if columns.weight is None else numbers_of(found[columns.weight])
 
 
 def _weights(texts: Any, where: Where) -> tuple[NDArray[np.float64], bool]:

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from rfp.edge_table.node_ids import numbers_of
 from rfp.errors import FileError, GraphError, MissingExtraError
 
 _FIRST_LINE = re.compile(
@@ -112,18 +113,18 @@ _Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 def _coordinates(body: bytes, header: _Header, file: str) -> _Entries:
     weighted = header.field != "pattern"
     table = _parse(body, header, file, ["int64", "int64", *(["float64"] if weighted else [])])
-    row, column = (table.column(i).to_numpy() - 1 for i in (0, 1))
+    row, column = (numbers_of(table.column(i)) - 1 for i in (0, 1))
     for name, ends, size in (("row", row, header.num_rows), ("column", column, header.num_columns)):
         wrong = np.flatnonzero((ends < 0) | (ends >= size))
         if len(wrong):
             place = _line_of(body, header, int(wrong[0]))
             raise GraphError(f"{file}, line {place}: {name} {int(ends[wrong[0]]) + 1} is not one of 1 to {size}")
-    return row, column, table.column(2).to_numpy() if weighted else np.ones(len(row))
+    return row, column, numbers_of(table.column(2)) if weighted else np.ones(len(row))
 
 
 def _dense(body: bytes, header: _Header, file: str) -> _Entries:
     """Numbers one on a line, column by column; of a symmetric matrix those on and below the diagonal."""
-    value = _parse(body, header, file, ["float64"]).column(0).to_numpy()
+    value = numbers_of(_parse(body, header, file, ["float64"]).column(0))
     n = header.num_columns
     if header.symmetry == "general":
         column, row = np.divmod(np.arange(len(value)), max(header.num_rows, 1))
