@@ -68,6 +68,7 @@ def test_accuracy_and_mae() -> None:
         "roc_auc": True,
         "average_precision": True,
         "mae": False,
+        **dict.fromkeys(("hits@10", "hits@20", "hits@50", "hits@100", "mrr"), True),
     }
 
 

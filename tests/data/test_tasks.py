@@ -14,7 +14,7 @@ def test_direction_follows_the_metric() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (("edge", "binary", "roc_auc", 1), "level must be one of 'graph', 'node', got 'edge'"),
+        (("edge", "binary", "roc_auc", 1), "level must be one of 'graph', 'node', 'link', got 'edge'"),
         (("node", "ranking", "mae", 1), "kind must be one of"),
         (("node", "binary", "f1", 1), "metric must be one of"),
         (("node", "classification", "roc_auc", 2), "expected 'accuracy'"),

@@ -51,7 +51,7 @@ def test_round_trip_through_json() -> None:
     [
         ({"width": 3}, "a key of the model's config must be one of 'out_channels'.*got 'width'"),
         ({"backbone": "gat"}, "backbone must be one of.*got 'gat'"),
-        ({"task": "edge"}, "task must be one of 'graph', 'node', got 'edge'"),
+        ({"task": "edge"}, "task must be one of 'graph', 'node', 'link', got 'edge'"),
         ({"trajectories": "stack"}, "trajectories must be one of"),
         ({"norm": "instance"}, "norm must be one of"),
         ({"activation": "swish"}, "activation must be one of"),

@@ -9,7 +9,7 @@ from typing import Any
 from rfp.data.metrics import METRICS
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, unknown_choice
-from rfp.nn.kinds import KINDS
+from rfp.nn.kinds import ALL_KINDS
 from rfp.nn.levels import LEVELS
 
 SELF_LOOPS = ("keep", "remove")
@@ -28,16 +28,23 @@ class DataConfig:
             ``torch_geometric.datasets.TUDataset``.
         args: Arguments of the class.
         parts: For classes that load one part at a time: further arguments for ``train``, ``val`` and ``test``.
-        level: ``"node"`` or ``"graph"``, where own data does not tell.
+        level: ``"node"`` or ``"graph"``, where own data does not tell; ``"link"`` makes the edges of any one graph the
+            task, of a named data set too.
         kind: ``"classification"``, ``"binary"`` or ``"regression"``, where own data does not tell.
         metric: A key of :data:`rfp.data.metrics.METRICS`; by default the usual one for the kind. Own data only.
         target: One of several targets, by name.
         undirected: Both directions of every edge, as symmetric operators assume; ``False`` keeps edges as loaded.
         self_loops: ``"keep"`` them as loaded, or ``"remove"``.
         normalize_features: Divide each row of ``x`` by its sum.
-        random_split: Fractions of train, val and test for own data without a split.
+        random_split: Fractions of train, val and test for own data without a split; of links 0.85, 0.05 and 0.1 unless
+            said otherwise.
         num_splits: How many random splits.
-        split_seed: Seed of the random splits.
+        split_seed: Seed of the random splits, and of the negatives of links.
+        time: Of links: a column of times; the earliest edges are for training, the latest for the test.
+        negatives: Of links: validation and test edges are ranked among ``"uniform"`` non-edges, ``"hard"`` ones that
+            share neighbours, or ``"both"``.
+        hard_negatives: Of links: hard negatives of each edge.
+        identity_features: Of links: ``x`` is the identity matrix, a feature for each node, whatever the graph has.
 
     Example:
         >>> DataConfig.from_dict({"name": "texas", "undirected": False}).undirected
@@ -47,7 +54,7 @@ class DataConfig:
         ...
         rfp.errors.ArgumentError: a key of the data config must be one of 'name', 'path', 'class', 'args', 'parts', \
 'level', 'kind', 'metric', 'target', 'undirected', 'self_loops', 'normalize_features', 'random_split', 'num_splits', \
-'split_seed', got 'undirectd'
+'split_seed', 'time', 'negatives', 'hard_negatives', 'identity_features', got 'undirectd'
     """
 
     name: str | None = None
@@ -65,6 +72,10 @@ class DataConfig:
     random_split: tuple[float, float, float] | None = None
     num_splits: int = 1
     split_seed: int = 0
+    time: str | None = None
+    negatives: str = "both"
+    hard_negatives: int = 500
+    identity_features: bool = False
 
     def __post_init__(self) -> None:
         given = [key for key in ("name", "path", "dataset_class") if getattr(self, key) is not None]
@@ -72,7 +83,7 @@ class DataConfig:
             raise ArgumentError(f"give exactly one of name, path and class, got {', '.join(given) or 'none of them'}")
         if self.dataset_class is None and (self.args or self.parts):
             raise ArgumentError(f"args and parts belong to class, not to {given[0]}")
-        choices: dict[str, Mapping[str, Any]] = {"level": LEVELS, "kind": KINDS, "metric": METRICS}
+        choices: dict[str, Mapping[str, Any]] = {"level": LEVELS, "kind": ALL_KINDS, "metric": METRICS}
         for key, known in choices.items():
             if getattr(self, key) is not None and getattr(self, key) not in known:
                 raise unknown_choice(key, getattr(self, key), known)
@@ -86,6 +97,8 @@ class DataConfig:
 
     def _check_named(self) -> None:
         foreign = [key for key in _OWN_ONLY if getattr(self, key) is not None]
+        if self.level == "link":  # whose edges are anybody's to split
+            foreign = [key for key in foreign if key == "kind"]
         if self.name is not None and foreign:
             raise ArgumentError(f"{foreign[0]} is fixed for {self.name!r}; it is for data of your own (path or class)")
 

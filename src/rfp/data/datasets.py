@@ -12,6 +12,8 @@ from rfp.data import geom_gcn, ogb, planetoid, zinc
 from rfp.data.counting import generate_counting, read_counting
 from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS
 from rfp.data.data_config import DataConfig
+from rfp.data.link_mat import read_mat
+from rfp.data.link_task import DEFAULT_METRIC, link_task
 from rfp.data.loaded import LoadedTask
 from rfp.data.prepare import normalize_features, remove_self_loops, symmetrize
 from rfp.data.processed import content_key, load_or_read
@@ -21,7 +23,7 @@ from rfp.data.roots import cache_folder, data_roots, digests, download_with, dow
 from rfp.data.table_folder import load_folder
 from rfp.data.tasks import Task
 from rfp.errors import ArgumentError, FileError
-from rfp.nn.levels import GRAPH, NODE
+from rfp.nn.levels import GRAPH, LINK, NODE
 
 _OGB_URL = "https://snap.stanford.edu/ogb/data"
 
@@ -96,6 +98,17 @@ def _webkb(name: str, nodes: int, edges: int) -> DatasetSpec:
     return _geom_gcn(name, f"webkb/{name}/raw", "WebKB", {"name": name}, nodes, edges, 1703)
 
 
+def _links(name: str, nodes: int, edges: int) -> DatasetSpec:
+    file = f"links/{name}.mat"
+    return DatasetSpec(
+        Task(name.lower(), LINK, "link", "hits@50", 1),
+        (file,),
+        partial(read_mat, file=file),
+        None,
+        {"nodes": nodes, "edges": 2 * edges},
+    )
+
+
 def _wikipedia(name: str, nodes: int, edges: int, features: int) -> DatasetSpec:
     arguments = {"name": name, "geom_gcn_preprocess": True}
     return _geom_gcn(name, f"wikipedia/{name}/geom_gcn/raw", "WikipediaNetwork", arguments, nodes, edges, features)
@@ -111,6 +124,9 @@ DATASETS: dict[str, DatasetSpec] = {
     "chameleon": _wikipedia("chameleon", 2277, 36101, 2325),
     "squirrel": _wikipedia("squirrel", 5201, 217073, 2089),
     "film": _geom_gcn("film", "actor/raw", "Actor", {}, 7600, 30019, 932),
+    "usair": _links("USAir", 332, 2126),
+    "celegans": _links("Celegans", 297, 2148),
+    "yeast": _links("Yeast", 2375, 11693),
     "zinc": DatasetSpec(
         Task("zinc", GRAPH, "regression", "mae", 1, categorical="zinc"),
         tuple(f"{zinc.RAW}/{file}" for file in zinc.RAW_NAMES),
@@ -199,6 +215,9 @@ def load(
     if config.normalize_features:
         graphs = normalize_features(graphs)
     loaded = replace(loaded, graphs=graphs)
+    if loaded.links is None and "link" in (config.level, loaded.task.level.name):
+        known = loaded.task.metric if loaded.task.kind == "link" else DEFAULT_METRIC
+        return link_task(graphs, config, loaded.task.name, loaded.source, metric=known)
     return loaded if config.target is None else loaded.only_target(config.target)
 
 

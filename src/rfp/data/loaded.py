@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from rfp.data.collection import GraphCollection
+from rfp.data.link_edges import HeldOut, LinkEdges
 from rfp.data.tasks import PARTS, Task
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.ragged import take
@@ -28,6 +29,9 @@ class LoadedTask:
         raw_y: Labels before division by ``y_scale``, where there is one.
         y_scale: ``[targets]``: what ``raw_y`` was divided by.
         notes: What a report on results with this data must say.
+        links: Of a link task: its edges, which are the rows of ``y`` and of the masks. ``graphs`` has none of them.
+        held_out: Of a link task at one split (:meth:`at_split`): what is to be predicted. ``graphs`` has the training
+            edges.
     """
 
     task: Task
@@ -38,6 +42,8 @@ class LoadedTask:
     raw_y: Tensor | None = None
     y_scale: Tensor | None = None
     notes: tuple[str, ...] = ()
+    links: LinkEdges | None = None
+    held_out: HeldOut | None = None
 
     def __post_init__(self) -> None:
         expected = int(self.row_ptr[-1])
@@ -51,6 +57,8 @@ class LoadedTask:
     @property
     def row_ptr(self) -> Tensor:
         """Where the rows of each graph lie, ``[num_graphs + 1]``."""
+        if self.links is not None:
+            return torch.tensor([0, self.links.pairs.size(1)])
         return self.task.level.row_ptr(self.graphs.ptr)
 
     @property
@@ -75,6 +83,14 @@ class LoadedTask:
             last = f"0 to {self.num_splits - 1}" if self.num_splits > 1 else "0, the only one"
             raise ArgumentError(f"split {split} of {self.task.name!r} does not exist; expected {last}")
         return self.masks[part][:, split].nonzero().squeeze(1)
+
+    def at_split(self, split: int) -> LoadedTask:
+        """The data as training may see it: of a link task the graph then has the training edges of this split alone."""
+        if self.links is None or self.held_out is not None:
+            return self
+        self.rows("train", split)  # raises if there is no such split
+        graphs, held_out = self.links.split(self.graphs, self.masks, split, self.source)
+        return replace(self, graphs=graphs, held_out=held_out)
 
     def batch(self, graphs: Tensor) -> Data:
         """The graphs with these numbers as one PyG batch with their labels ``y``, put together on the device.
@@ -113,6 +129,7 @@ class LoadedTask:
             masks={part: mask.to(device) for part, mask in self.masks.items()},
             raw_y=None if self.raw_y is None else self.raw_y.to(device),
             y_scale=None if self.y_scale is None else self.y_scale.to(device),
+            held_out=None if self.held_out is None else self.held_out.to(device),
         )
 
     def only_target(self, target: str) -> LoadedTask:
@@ -151,7 +168,7 @@ split 17/9/8'
             ),
             _count(graphs.num_graphs, "graph"),
             _count(graphs.num_nodes, "node"),
-            _count(graphs.num_edges, "edge"),
+            _count(graphs.num_edges if self.links is None else self.links.pairs.size(1), "edge"),
             _count(width, "feature"),
             f"split {sizes}" if self.num_splits == 1 else f"{self.num_splits} splits, the first {sizes}",
         ]

@@ -1,4 +1,4 @@
-r"""Scores of predictions: accuracy, ROC-AUC, average precision, mean absolute error.
+r"""Scores of predictions: accuracy, ROC-AUC, average precision, mean absolute error; Hits@K and MRR of links.
 
 All take predictions and labels of the same rows and give a Python float; they run on the device the tensors are on.
 For several yes/no targets, a score is the mean over the targets that have both answers among their known labels, as in
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rfp.data.link_metrics import LINK_METRICS, SHARED
 from rfp.errors import ArgumentError
 
 
@@ -92,13 +93,29 @@ class Metric:
     function: Callable[[Tensor, Tensor], float]
     kinds: tuple[str, ...]
     higher_is_better: bool
+    # Of links: the negatives it is about; uniform ones are shared by all positives, hard ones belong to one.
+    negatives: str = "uniform"
+
+    def __call__(self, prediction: Tensor, label: Tensor, kind: str) -> float:
+        """The score; of a link's label (answer, group) most read the answers and the shared negatives alone."""
+        if kind == "link" and self.function in _OF_ANSWERS:
+            shared = (label[:, 0] > 0.5) | (label[:, 1] == SHARED)
+            if bool((shared & (label[:, 0] <= 0.5)).any()):
+                prediction, label = prediction[shared], label[shared]
+            label = label[:, :1]
+        return self.function(prediction, label)
 
 
+_OF_ANSWERS = (roc_auc, average_precision)
 METRICS: dict[str, Metric] = {
     "accuracy": Metric(accuracy, ("classification", "binary"), True),
-    "roc_auc": Metric(roc_auc, ("binary",), True),
-    "average_precision": Metric(average_precision, ("binary",), True),
+    "roc_auc": Metric(roc_auc, ("binary", "link"), True),
+    "average_precision": Metric(average_precision, ("binary", "link"), True),
     "mae": Metric(mae, ("regression",), False),
+    **{
+        name: Metric(function, ("link",), True, "hard" if name == "mrr" else "uniform")
+        for name, function in LINK_METRICS.items()
+    },
 }
 
 

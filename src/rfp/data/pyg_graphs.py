@@ -11,6 +11,7 @@ from torch import Tensor
 from rfp.data.collection import GraphCollection
 from rfp.data.data_config import DataConfig
 from rfp.data.labels import choose_masks, labels_from_numbers
+from rfp.data.link_task import link_task
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, GraphError
@@ -38,6 +39,8 @@ def task_from_graphs(
         collection = GraphCollection.from_data_list(graphs).check()
     except GraphError as error:
         raise GraphError(f"{source}: {error}") from error
+    if config.level == "link":
+        return link_task(collection, config, name, source)
     values = [_label(graph, i, source) for i, graph in enumerate(graphs)]
     level = _find_level(collection, values, source) if config.level is None else LEVELS[config.level]
     sizes = level.row_ptr(collection.ptr).diff().tolist()

@@ -8,7 +8,8 @@
 
 Each may be ``.csv``, ``.csv.gz`` or ``.parquet``. Labels are in ``nodes`` (node task) or in ``graphs`` (graph task):
 one column ``label``, or several ``label_<name>``. The split is a column ``split`` of train, val, test or nothing, or
-several, ``split_0``, ``split_1``, …. Without ``nodes`` the nodes are those that edges name.
+several, ``split_0``, ``split_1``, …. Without ``nodes`` the nodes are those that edges name. For ``level: link`` see
+:mod:`rfp.data.link_folder`.
 """
 
 from __future__ import annotations
@@ -32,15 +33,19 @@ from rfp.errors import ArgumentError, FileError, GraphError
 from rfp.nn.levels import GRAPH, NODE, Level
 from rfp.ragged import offsets
 
-_PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
     """Read the files of a folder (see the module)."""
+    if config.level == "link":
+        from rfp.data.link_folder import load_link_folder
+
+        return load_link_folder(folder, config)
     edges, nodes, graphs = (find_table(folder, name) for name in ("edges", "nodes", "graphs"))
     if edges is None:
         raise FileError(f"{folder}: there is no edges file; expected edges{', edges'.join(SUFFIXES)}")
-    source, target = (_required(edges, names) for names in (SOURCE_NAMES, TARGET_NAMES))
+    source, target = (required_column(edges, names) for names in (SOURCE_NAMES, TARGET_NAMES))
     graph_ids = number_graphs(edges, nodes, graphs)
     node_ids = number_nodes(edges, source, target, nodes, graph_ids)
     collection = _collection(edges, source, target, nodes, graph_ids, node_ids)
@@ -52,7 +57,8 @@ def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
     return LoadedTask(labels.task(name, level, config), collection, labels.y, masks, str(folder))
 
 
-def _required(table: Table, names: tuple[str, ...]) -> str:
+def required_column(table: Table, names: tuple[str, ...]) -> str:
+    """The first of these columns that the table has."""
     found = next((name for name in names if name in table.columns), None)
     if found is None:
         raise GraphError(f"{table.path}: there is no column {names[0]!r}; it has {', '.join(table.columns)}")
@@ -65,14 +71,14 @@ def _collection(
     order = np.argsort(graph_ids.of_edges, kind="stable")
     weight = next((name for name in WEIGHT_NAMES if name in edges.columns), None)
     attributes = {}
-    features = _features(edges, {source, target, "graph", weight})
+    features = features_of(edges, {source, target, "graph", weight})
     if features is not None:
         attributes["edge_attr"] = features[order]
     if weight is not None:
         attributes["edge_weight"] = torch.from_numpy(edges.numbers(weight)[order]).float()
     of_nodes = {}
     if nodes is not None:
-        x = _features(nodes, {"node", "graph", *_named(nodes, "label"), *_named(nodes, "split")})
+        x = features_of(nodes, {"node", "graph", *named_columns(nodes, "label"), *named_columns(nodes, "split")})
         if x is not None:
             of_nodes["x"] = x[node_ids.order]
     counts = torch.from_numpy(np.bincount(graph_ids.of_edges, minlength=graph_ids.count))
@@ -85,7 +91,7 @@ def _collection(
     )
 
 
-def _features(table: Table, without: set[str | None]) -> Tensor | None:
+def features_of(table: Table, without: set[str | None]) -> Tensor | None:
     """All other columns as float32."""
     names = [name for name in table.columns if name not in without]
     if not names:
@@ -93,7 +99,7 @@ def _features(table: Table, without: set[str | None]) -> Tensor | None:
     return torch.from_numpy(np.stack([table.numbers(name) for name in names], axis=1)).float()
 
 
-def _named(table: Table, role: str) -> list[str]:
+def named_columns(table: Table, role: str) -> list[str]:
     """``label``, or ``label_a``, ``label_b``, …"""
     several = [name for name in table.columns if name.startswith(f"{role}_")]
     if role in table.columns and several:
@@ -105,7 +111,7 @@ def _named(table: Table, role: str) -> list[str]:
 
 def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, folder: Path) -> tuple[Table, Level]:
     tables = {NODE: nodes, GRAPH: graphs}
-    have = {level: table for level, table in tables.items() if table is not None and _named(table, "label")}
+    have = {level: table for level, table in tables.items() if table is not None and named_columns(table, "label")}
     if config.level is not None:
         have = {level: table for level, table in have.items() if level.name == config.level}
     if len(have) == 2:
@@ -118,7 +124,7 @@ def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, fol
 
 
 def _labels(table: Table, config: DataConfig, order: NDArray[np.int64]) -> Labels:
-    names = _named(table, "label")
+    names = named_columns(table, "label")
     source = f"{table.path}, column {', '.join(names)}"
     if len(names) == 1 and table.is_text(names[0]):
         texts = table.texts(names[0])
@@ -129,7 +135,7 @@ def _labels(table: Table, config: DataConfig, order: NDArray[np.int64]) -> Label
 
 
 def _masks(table: Table, order: NDArray[np.int64]) -> dict[str, Tensor] | None:
-    names = _named(table, "split")
+    names = named_columns(table, "split")
     if not names:
         return None
     masks = {part: torch.zeros(table.num_rows, len(names), dtype=torch.bool) for part in PARTS}
@@ -137,9 +143,9 @@ def _masks(table: Table, order: NDArray[np.int64]) -> dict[str, Tensor] | None:
         for row, text in enumerate(table.texts(name)):
             if text is None:
                 continue
-            if text.lower() not in _PART_NAMES:
+            if text.lower() not in PART_NAMES:
                 raise ArgumentError(
                     f"{table.where(row)}: column {name!r} must be train, val, test or empty, got {text!r}"
                 )
-            masks[_PART_NAMES[text.lower()]][row, split] = True
+            masks[PART_NAMES[text.lower()]][row, split] = True
     return {part: mask[torch.from_numpy(order)] for part, mask in masks.items()}

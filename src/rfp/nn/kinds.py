@@ -32,6 +32,11 @@ class Kind:
     answer: Callable[[Tensor], Tensor] = _as_it_is
 
 
+def _pair_loss(prediction: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross entropy of the answer, the first column of a link's label."""
+    return binary_cross_entropy_with_logits(prediction, label[:, :1].to(prediction.dtype), reduction=reduction)
+
+
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -41,3 +46,8 @@ KINDS: dict[str, Kind] = {
         Kind("regression", "mae", l1_loss),
     )
 }
+# Of pairs of nodes: whether they are linked, ranked among others.
+LINK_KINDS: dict[str, Kind] = {
+    "link": Kind("link", "hits@100", _pair_loss, Tensor.sigmoid, lambda p: p.logit(eps=1e-7)),
+}
+ALL_KINDS: dict[str, Kind] = {**KINDS, **LINK_KINDS}

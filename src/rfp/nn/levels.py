@@ -1,6 +1,7 @@
 r"""Levels of a task: what a row of the labels stands for, and all that follows from it.
 
-A graph has one row at the graph level and as many as it has nodes at the node level. Where the rows of each graph lie
+A graph has one row at the graph level and as many as it has nodes at the node level; pairs of nodes are the rows of the
+link level. Where the rows of each graph lie
 (:meth:`Level.row_ptr`) decides how labels are checked, cut into batches and split; the readout and the head turn the
 hidden states of nodes into an answer for each row; the kinds of answers bring loss and score. A new level is one class
 here and one line in :data:`LEVELS`.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rfp.nn.kinds import KINDS, Kind
+from rfp.nn.kinds import KINDS, LINK_KINDS, Kind
 from rfp.nn.layers import MLP
 from rfp.nn.readout import GraphReadout, NodeReadout
 
@@ -44,6 +45,8 @@ class Level:
     name: str
     # Whether rows of several parts of a split lie in one graph: a batch then brings rows that do not count.
     shares_graphs: bool
+    # Whether a batch brings pairs of nodes, which the head reads beside the hidden states.
+    reads_pairs: bool = False
     # How graphs of one's own can carry a split, for the error that they do not.
     split_hint: str
     # What may be predicted for a row: the label's kind, its loss and its score.
@@ -114,5 +117,26 @@ class NodeLevel(Level):
         return NodeReadout(None if options.joined else options.trajectories)
 
 
-GRAPH, NODE = GraphLevel(), NodeLevel()
-LEVELS: dict[str, Level] = {level.name: level for level in (GRAPH, NODE)}
+class LinkLevel(Level):
+    """A row for each pair of nodes that is asked about: pairs come with a batch, not with the graphs.
+
+    Example:
+        >>> LinkLevel().row_ptr(torch.tensor([0, 3]))
+        tensor([0, 0])
+    """
+
+    name = "link"
+    shares_graphs = True
+    reads_pairs = True
+    split_hint = "a link task splits the edges of one graph at random unless a column split, or time, says how"
+    kinds = LINK_KINDS
+
+    def row_ptr(self, ptr: Tensor) -> Tensor:
+        return torch.zeros_like(ptr)
+
+    def readout(self, options: ReadoutOptions) -> nn.Module:
+        return NodeReadout(None if options.joined else options.trajectories)
+
+
+GRAPH, NODE, LINK = GraphLevel(), NodeLevel(), LinkLevel()
+LEVELS: dict[str, Level] = {level.name: level for level in (GRAPH, NODE, LINK)}

@@ -21,6 +21,7 @@ from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator
 from rfp.nn.levels import LEVELS, ReadoutOptions
+from rfp.nn.link_head import LinkHead, LinkHeadOptions
 from rfp.nn.model_config import LEARNED_NAME, ModelConfig, RFPEncoding
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.replicated import replicate
@@ -107,7 +108,12 @@ class RFPModel(nn.Module):
         self.readout = level.readout(
             ReadoutOptions(width, joined, config.readout, config.trajectory_readout, config.activation)
         )
-        self.head = level.head(width, config.out_channels, config.num_head_layers)
+        self._reads_pairs = level.reads_pairs
+        self.head = (
+            self._link_head(rfps)
+            if level.reads_pairs
+            else level.head(width, config.out_channels, config.num_head_layers)
+        )
         self._check_budget()
 
     def _drawn(self, encoding: RFPEncoding) -> RandomFeaturePropagation:
@@ -124,6 +130,20 @@ class RFPModel(nn.Module):
 
         settings = Settings.of(encoding, {"operators": [operator(name) for name in encoding.operators]})
         return RandomFeaturePropagation(settings, eval_draws=encoding.eval_draws)
+
+    def _link_head(self, encodings: Sequence[RFPEncoding]) -> LinkHead:
+        config = self.config
+        multiplied = encodings if config.pair_products else ()
+        options = LinkHeadOptions(
+            config.hidden_channels,
+            config.num_head_layers,
+            tuple(e.shape for e in multiplied),
+            config.pair_degrees,
+            config.products.norm,
+            config.activation,
+            config.dropout,
+        )
+        return LinkHead(options, starts=[e.start for e in multiplied])
 
     def _check_budget(self) -> None:
         limit = self.config.max_parameters
@@ -178,14 +198,14 @@ class RFPModel(nn.Module):
         """Predict for a ``Data`` or ``Batch``.
 
         Args:
-            data: With ``x`` and ``edge_attr`` as the config says.
+            data: With ``x`` and ``edge_attr`` as the config says; of links with ``pairs``, ``[2, p]``.
             graph: ``data``'s graph as :class:`rfp.Graph`, if it is kept between calls (full-batch training): its sorted
                 edges and keys are then computed once, and GCN layers become sparse products.
             drawn: What :meth:`draw` returned, for this graph or for a batch it was cut out of; ``None`` in the place of
                 an encoding draws that one.
 
         Returns:
-            ``[num_graphs, out_channels]`` or ``[n, out_channels]``.
+            ``[num_graphs, out_channels]``, ``[n, out_channels]``, or ``[p, 1]`` for links.
         """
         # The graphs of a batch come together once; sorting their edges would cost more than it saves.
         matrix = None
@@ -198,7 +218,12 @@ class RFPModel(nn.Module):
         edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix)
         h = self.act(self._embed(data, graph, x, encodings))
         h = self.backbone(h, edges)
-        out: Tensor = self.head(self.readout(h, graph))
+        rows = self.readout(h, graph)
+        out: Tensor
+        if self._reads_pairs:
+            out = self.head(rows, data.pairs, graph, encodings if self.config.pair_products else ())
+        else:
+            out = self.head(rows)
         return out
 
     def draw(self, data: Any, *, graph: Graph | None = None) -> list[Tensor]:

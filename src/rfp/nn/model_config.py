@@ -120,7 +120,7 @@ class ModelConfig:
 
     Args:
         out_channels: Width of the answer (classes, or 1 for a regression).
-        task: ``"graph"`` or ``"node"``.
+        task: ``"graph"``, ``"node"`` or ``"link"``.
         in_channels: Width of the node features ``x``; 0 if there are none. Not used with a ``node_encoder``.
         node_encoder: ``"zinc"`` or ``"ogb"`` for atoms, ``"none"`` for floating-point features.
         edge_encoder: ``"zinc"`` or ``"ogb"`` for bonds, ``"linear"`` for floating-point features, ``"none"``.
@@ -154,6 +154,9 @@ class ModelConfig:
         num_heads: Of GPS.
         readout: Over nodes: ``"sum"``, ``"mean"`` or ``"max"``.
         num_head_layers: Linear maps of the head.
+        pair_products: Of links: the head reads products of the trajectories of both nodes (:mod:`rfp.nn.link_head`),
+            which tell walks between them where steps are not normalised.
+        pair_degrees: Of links: the head reads the degrees of both nodes.
         max_parameters: Refuse a model with more (500,000 on ZINC); ``None`` for no limit.
     """
 
@@ -186,6 +189,8 @@ class ModelConfig:
     num_heads: int = 4
     readout: str = "sum"
     num_head_layers: int = 2
+    pair_products: bool = False
+    pair_degrees: bool = True
     max_parameters: int | None = None
 
     def __post_init__(self) -> None:
@@ -232,6 +237,10 @@ class ModelConfig:
             raise ArgumentError(f"encodings must agree on num_trajectories (or have 1), got {several}")
 
     def _check_products(self) -> None:
+        if self.pair_products and self.task != "link":
+            raise ArgumentError(f"pair_products is for links, not for task={self.task!r}; leave it out")
+        if self.pair_products and not any(isinstance(e, RFPEncoding) for e in self.encodings):
+            raise ArgumentError('pair_products multiplies trajectories: add an encoding named "rfp", or leave it out')
         asked = "edge_products" if self.edge_products else f'embed="{self.embed}"' if self.embed != "linear" else ""
         if asked and not any(isinstance(e, RFPEncoding) for e in self.encodings):
             raise ArgumentError(f'{asked} multiplies trajectories: add an encoding named "rfp", or set embed="linear"')

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from rfp.data import DATASETS, DataConfig
 from rfp.errors import unknown_choice
+from rfp.nn.levels import LINK
+from rfp.reproduce.links_spec import default_link_config
 from rfp.reproduce.spec import cell_config, first_of_search
 from rfp.reproduce.tables import TABLES
 from rfp.train.run_config import RunConfig
@@ -25,6 +27,8 @@ def default_config(dataset: str) -> RunConfig:
     """
     if dataset not in DATASETS:
         raise unknown_choice("data set", dataset, DATASETS)
+    if DATASETS[dataset].task.level is LINK:
+        return default_link_config(dataset)
     name = _LIKE.get(dataset, dataset)
     for table in TABLES.values():
         column = next((column for column in table.columns if column.dataset == name), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -48,6 +48,16 @@ class Batch:
     label: Tensor
     counted: Tensor | None = None
     drawn: list[Tensor] | None = None
+
+
+class PartBatches(Protocol):
+    """The batches of one part of a task, to be gone through again and again."""
+
+    epoch: int
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Batch]: ...
 
 
 class Batches:

@@ -12,7 +12,7 @@ from rfp.data.metrics import METRICS
 from rfp.data.tasks import Task
 from rfp.errors import NumericalError
 from rfp.nn import RFPModel
-from rfp.nn.kinds import KINDS
+from rfp.nn.kinds import ALL_KINDS
 from rfp.train.batches import Batch
 
 
@@ -40,10 +40,10 @@ def predict(model: RFPModel, batches: Iterable[Batch], kind: str, draws: int = 1
             with nullcontext() if number == 0 else model.evaluation_draw(number):
                 out = model(batch.data, graph=batch.graph).float()
             if draws > 1:
-                out = KINDS[kind].averaged(out)
+                out = ALL_KINDS[kind].averaged(out)
             total = out if total is None else total + out
         assert total is not None  # draws is at least 1
-        mean = total if draws == 1 else KINDS[kind].answer(total / draws)
+        mean = total if draws == 1 else ALL_KINDS[kind].answer(total / draws)
         predictions.append(mean if batch.counted is None else mean[batch.counted])
         labels.append(batch.label if batch.counted is None else batch.label[batch.counted])
     model.train(was_training)
@@ -62,4 +62,4 @@ def score(task: Task, prediction: Tensor, label: Tensor, where: str) -> float:
     if not bool(prediction.isfinite().all()):
         bad = int((~prediction.isfinite()).flatten(1).any(1).sum())
         raise NumericalError(f"{where}: {bad} of {len(prediction)} predictions are NaN or infinite")
-    return METRICS[task.metric].function(prediction, label)
+    return METRICS[task.metric](prediction, label, task.kind)

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from rfp.data.loaded import LoadedTask
+from rfp.data.metrics import METRICS
 from rfp.errors import ArgumentError, MissingExtraError
 from rfp.nn import RFPModel
-from rfp.train.batches import Batches
+from rfp.train.batches import Batches, PartBatches
 from rfp.train.checkpoints import LAST, check_identity, read_checkpoint
 from rfp.train.evaluation import predict, score
 from rfp.train.fixed_encodings import fixed_encodings
+from rfp.train.link_batches import HeldOutPairs
 from rfp.train.quiet import quiet
 from rfp.train.results import RunRecord
 from rfp.train.run_config import RunConfig
@@ -109,9 +112,11 @@ def _trained(
     with torch.random.fork_rng([device] if cuda else []), quiet():
         torch.manual_seed(seed)
         model = RFPModel(config.model_config(loaded, seed))
+        loaded = loaded.at_split(split)
         loaded = loaded if num_devices > 1 else loaded.to(device)
-        stored = fixed_encodings(model, loaded.graphs.graph, loaded.graphs.x)
-        loaded = replace(loaded, graphs=loaded.graphs.with_nodes(**stored))
+        if loaded.held_out is None:  # the graphs of links change from batch to batch, and their encodings with them
+            stored = fixed_encodings(model, loaded.graphs.graph, loaded.graphs.x)
+            loaded = replace(loaded, graphs=loaded.graphs.with_nodes(**stored))
         loop = TrainingLoop(
             model, config, loaded, seed=seed, split=split, folder=folder, progress=progress, report=report
         )
@@ -171,7 +176,15 @@ def _final_scores(loop: TrainingLoop, device: torch.device, parts: Sequence[str]
     loaded = loop.loaded.to(device)
     scores: dict[str, float] = {}
     for part in parts:
-        batches = Batches(loaded, part, loop.split, batch_size=training.batch_size * EVALUATION_BATCH)
+        batches: PartBatches
+        if loaded.held_out is not None:
+            encode = partial(fixed_encodings, model, x=loaded.graphs.x)
+            batches = HeldOutPairs(loaded, part, encode=encode)
+        else:
+            batches = Batches(loaded, part, loop.split, batch_size=training.batch_size * EVALUATION_BATCH)
         prediction, label = predict(model, batches, task.kind, training.eval_draws)
         scores[part] = score(task, prediction, label, f"the best weights on the {part} part")
+        if loaded.held_out is not None:  # papers print several of them
+            others = [name for name, metric in METRICS.items() if "link" in metric.kinds]
+            scores |= {f"{part}_{name}": METRICS[name](prediction, label, task.kind) for name in others}
     return scores

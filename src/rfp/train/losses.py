@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rfp.data.loaded import LoadedTask
 from rfp.errors import unknown_choice
-from rfp.nn.kinds import KINDS
+from rfp.nn.kinds import ALL_KINDS
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class MeanLoss:
     r"""The mean over known labels of counted rows, :math:`\sum_{i \in C} \ell(p_i, y_i) / |C|`; 0 if there are none.
 
     Args:
-        kind: A key of :data:`rfp.nn.kinds.KINDS`, which says what is lost by a row.
+        kind: A key of :data:`rfp.nn.kinds.ALL_KINDS`, which says what is lost by a row.
         complete: Whether no label is NaN: then nothing has to be masked.
 
     Example:
@@ -30,8 +30,8 @@ class MeanLoss:
     complete: bool = True
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise unknown_choice("kind", self.kind, KINDS)
+        if self.kind not in ALL_KINDS:
+            raise unknown_choice("kind", self.kind, ALL_KINDS)
 
     @classmethod
     def of(cls, loaded: LoadedTask) -> MeanLoss:
@@ -46,7 +46,7 @@ class MeanLoss:
             label: ``[rows]`` classes, or ``[rows, outputs]``, NaN where unknown.
             counted: ``[rows]`` bool; all rows by default.
         """
-        loss = KINDS[self.kind].loss
+        loss = ALL_KINDS[self.kind].loss
         if self.complete and counted is None:
             return loss(prediction, label)
         weight = prediction.new_ones(label.shape) if self.complete else (~label.isnan()).to(prediction.dtype)

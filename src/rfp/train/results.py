@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from rfp.atomic import atomic_files
+from rfp.data.link_metrics import LINK_METRICS
 from rfp.errors import ArgumentError, FileError
 from rfp.train.run_config import RunConfig
 
 FORMAT = "rfp-result-1"
 # Scores that people read in percent.
-_PERCENT = ("accuracy", "roc_auc", "average_precision")
+_PERCENT = ("accuracy", "roc_auc", "average_precision", *LINK_METRICS)
 
 
 @dataclass(frozen=True)

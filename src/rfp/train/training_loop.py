@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,15 +15,18 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from rfp.data.loaded import LoadedTask
+from rfp.data.metrics import METRICS
 from rfp.errors import NumericalError
 from rfp.graph import Graph
 from rfp.nn import RFPModel
 from rfp.nn.encoder import RandomFeaturePropagation, training_seed
 from rfp.train import checkpoints
-from rfp.train.batches import Batch, Batches
+from rfp.train.batches import Batch, Batches, PartBatches
 from rfp.train.checkpoints import BEST, LAST, OWN, identity, write_checkpoint
 from rfp.train.epoch_log import EpochLog
 from rfp.train.evaluation import predict, score
+from rfp.train.fixed_encodings import fixed_encodings
+from rfp.train.link_batches import HeldOutPairs, TrainingPairs
 from rfp.train.losses import MeanLoss
 from rfp.train.quiet import silence
 from rfp.train.run_config import RunConfig
@@ -71,7 +75,7 @@ class TrainingLoop:
         self.history = RunHistory(loaded.task.higher_is_better)
         self.best: dict[str, Any] | None = None
         self.loss = MeanLoss.of(loaded)
-        self.batches: dict[str, Batches] = {}
+        self.batches: dict[str, PartBatches] = {}
         self._restored: dict[str, Any] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -119,6 +123,9 @@ class TrainingLoop:
         """Bring model and data to the device of this process; its encodings are drawn there."""
         self.loaded = self.loaded.to(fabric.device)
         size = self.config.training.batch_size
+        if self.loaded.held_out is not None:
+            self.batches = self._pairs(fabric, size)
+            return
         # What learned operators add to a draw needs gradients: the model does that at each step itself.
         beforehand = len(self.model.drawn) > 0
         encoders = cast("Iterable[RandomFeaturePropagation]", self.model.drawn)
@@ -138,6 +145,18 @@ class TrainingLoop:
             ),
             "val": Batches(self.loaded, "val", self.split, batch_size=size * EVALUATION_BATCH),
         }
+
+    def _pairs(self, fabric: Fabric, batch_size: int) -> dict[str, PartBatches]:
+        encode = partial(self._fixed, x=self.loaded.graphs.x)
+        share = (fabric.global_rank, fabric.world_size)
+        negatives = METRICS[self.loaded.task.metric].negatives
+        return {
+            "train": TrainingPairs(self.loaded, batch_size=batch_size, seed=self.seed, share=share, encode=encode),
+            "val": HeldOutPairs(self.loaded, "val", negatives=negatives, encode=encode),
+        }
+
+    def _fixed(self, graph: Graph, x: Tensor | None) -> dict[str, Tensor]:
+        return fixed_encodings(self.model, graph, x)
 
     @property
     def _reads_sorted_edges(self) -> bool:
@@ -188,7 +207,7 @@ class TrainingLoop:
             self.loss,
             optimizer,
             self._total,
-            self.batches["train"],
+            cast("Batches", self.batches["train"]),
             gradient_clip=training.gradient_clip,
             half=training.precision == "bf16-mixed",
         )
