@@ -6,13 +6,18 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
+from rfp.backends import choose
+from rfp.backends.problem import Problem
+from rfp.baselines.fastrp import FastRP, fast_random_projection
 from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate
@@ -20,9 +25,11 @@ from rfp.graph import Graph
 from rfp.io import EncodedNodes, LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import find_writer, write_node_ids, write_npy
+from rfp.propagate import run_problem
 from rfp.settings import Settings
+from rfp.sinks import KeptSteps, Memory
 from rfp.streaming import stream
-from rfp.trajectory import Report
+from rfp.trajectory import Report, kept_steps
 
 # Above this part of the free memory the result is streamed: the estimate leaves out what the allocator wastes.
 MEMORY_SHARE = 0.7
@@ -52,6 +59,9 @@ class FileJob:
         device: Where to compute.
         force: Replace what is there.
         stream: Write step by step (``.npy`` only). ``None``: if the result would not fit the memory.
+        keep: Which steps are written, in ascending order: ``"all"``, ``"last"`` or a list of them.
+        fastrp: Write the embedding by FastRP with these parameters instead; of the settings only the types count.
+        node_features: ``.npy`` file ``[n, d]`` that FastRP starts from, a row for each node in the order of the result.
     """
 
     files: tuple[str, ...]
@@ -61,6 +71,56 @@ class FileJob:
     device: torch.device | str = "cpu"
     force: bool = False
     stream: bool | None = None
+    keep: str | tuple[int, ...] = "all"
+    fastrp: FastRP | None = None
+    node_features: str | None = None
+
+    @property
+    def effective(self) -> Settings:
+        """The settings of what is computed."""
+        if self.fastrp is None:
+            return self.settings
+        size, steps = self.fastrp.embedding_dimension, len(self.fastrp.iteration_weights)
+        return Settings(
+            num_channels=size,
+            num_steps=steps,
+            operators=("random_walk",),
+            normalization="none",
+            seed=self.fastrp.seed,
+            dtype=self.settings.dtype,
+            storage_dtype=self.settings.storage_dtype,
+        )
+
+    @property
+    def kept(self) -> list[int]:
+        """The steps that are written; FastRP writes their sum, which is as wide as one of them."""
+        steps = self.effective.num_steps
+        return [steps] if self.fastrp is not None else sorted(kept_steps(self.keep, steps))
+
+    def cost(self, graph: Graph) -> Estimate:
+        """What it costs to compute and to keep what is written."""
+        whole, num_steps = estimate(graph, self.effective), self.effective.num_steps
+        per_step = {"trajectory_bytes": whole.trajectory_bytes, "width": whole.width}
+        return replace(whole, **{name: size // (num_steps + 1) * len(self.kept) for name, size in per_step.items()})
+
+    def describe(self) -> dict[str, Any]:
+        """Every argument of what is computed, as JSON values."""
+        about = arguments(self.effective)
+        if self.fastrp is None:
+            return {**about, "steps_kept": self.kept} if self.keep != "all" else about
+        names = ("dtype", "storage_dtype")
+        parameters = {**asdict(self.fastrp), "iteration_weights": list(self.fastrp.iteration_weights)}
+        chosen = {"preset": "fastrp", **parameters, "node_features": self.node_features}
+        return {**chosen, **{name: about[name] for name in names}}
+
+    def describe_output(self, num_nodes: int) -> dict[str, Any]:
+        """Shape, type and columns of the array."""
+        about = describe_output(self.effective, num_nodes, self.output, None if self.keep == "all" else self.kept)
+        if self.fastrp is not None:
+            size = self.fastrp.embedding_dimension
+            about = describe_output(self.effective, num_nodes, self.output, self.kept)
+            about["layout"] = [{"operator": "fastrp", "step": "weighted sum", "start": 0, "stop": size}]
+        return about
 
     @property
     def to_stdout(self) -> bool:
@@ -107,16 +167,16 @@ def encode_file(
     clock.lap("read")
     if on_read is not None:
         on_read(loaded)
-    cost = estimate(loaded.graph, job.settings)
+    cost = job.cost(loaded.graph)
     _refuse_endless(job, cost)
     streamed = _streams(job, cost)
     about: dict[str, Any] = {
         "versions": versions(),
-        "arguments": {**arguments(job.settings), "device": str(job.device)},
+        "arguments": {**job.describe(), "device": str(job.device)},
         "input": describe_input(job.files, job.options, loaded),
-        "output": {**describe_output(job.settings, loaded.graph.num_nodes, job.output), "streamed": streamed},
+        "output": {**job.describe_output(loaded.graph.num_nodes), "streamed": streamed},
     }
-    progress.stage("propagating", job.settings.num_steps * len(job.settings.operators))
+    progress.stage("propagating", job.effective.num_steps * len(job.effective.operators))
     if job.to_stdout:
         about["report"] = describe_report(_to_stdout(job, loaded, streamed, progress, about))
         clock.lap("encode_and_write")
@@ -127,6 +187,9 @@ def encode_file(
 
 
 def _check(job: FileJob) -> None:
+    job.kept  # noqa: B018 - raises if there are no such steps
+    if job.stream and job.fastrp is not None:
+        raise ArgumentError("FastRP adds up its steps and holds k columns alone: leave --stream out")
     if job.stream and not job.can_stream:
         raise ArgumentError(f"--stream writes .npy only, got {job.output}; use -o {job.path.with_suffix('.npy')}")
     if job.stream and job.settings.cache is not None:
@@ -147,7 +210,7 @@ def _refuse_endless(job: FileJob, cost: Estimate) -> None:
     """Refuse, unless forced, what would take days, or more memory than there is even when it is streamed."""
     if job.force:
         return
-    k, steps = job.settings.num_channels, job.settings.num_steps
+    k, steps = job.effective.num_channels, job.effective.num_steps
     if steps > MAX_STEPS:
         raise ArgumentError(
             f"-P {steps:,} gives {cost.width:,} numbers for each node and may never end; channels have converged after "
@@ -157,7 +220,7 @@ def _refuse_endless(job: FileJob, cost: Estimate) -> None:
     if available is not None and cost.working_bytes > available:
         raise ArgumentError(
             f"{', '.join(job.files)} needs {_size(cost.working_bytes)} of memory beside the result and "
-            f"{_size(available)} is free (a state has {_size(cost.trajectory_bytes / (steps + 1))}, a "
+            f"{_size(available)} is free (a state has {_size(cost.trajectory_bytes / len(job.kept))}, a "
             f"k x k matrix {_size(8 * k * k)}); use fewer channels or trajectories, or go on with --force"
         )
 
@@ -171,8 +234,8 @@ def _size(count: float) -> str:
 
 def _streams(job: FileJob, cost: Estimate) -> bool:
     """Whether to stream. What was asked for is obeyed; otherwise by the memory that is free."""
-    if job.stream is not None:
-        return job.stream
+    if job.stream is not None or job.fastrp is not None:
+        return bool(job.stream)
     available = available_memory(job.device)
     if available is None or cost.total_bytes <= MEMORY_SHARE * available:
         return False
@@ -184,6 +247,37 @@ def _streams(job: FileJob, cost: Estimate) -> bool:
     return True
 
 
+def _in_memory(job: FileJob, graph: Graph, progress: Progress) -> tuple[Tensor, Report]:
+    """What is written, ``[n, C]`` or ``[n, B, C]`` on the CPU; only the steps that are kept are held."""
+    if job.fastrp is not None:
+        x = None if job.node_features is None else _read_features(job.node_features, graph.num_nodes)
+        dtype = job.settings.dtype
+        rows = fast_random_projection(graph, job.fastrp, x=x, dtype=dtype, progress=progress.advance)
+        return rows.to("cpu", job.settings.kept_dtype), Report("fastrp", "the preset")
+    problem = None if job.keep == "all" or job.settings.cache is not None else Problem.of(job.settings, graph)
+    chosen = None if problem is None else choose(problem, job.settings.backend)
+    if problem is None or chosen is None or chosen[0].steps is None:
+        trajectory = encode(graph, job.settings, progress=progress.advance)
+        rows, report = trajectory.select(job.kept), trajectory.report
+    else:
+        memory = Memory(problem, len(job.kept))
+        sink = KeptSteps(memory, job.kept)
+        report = run_problem(problem, sink, chosen=chosen, progress=progress.advance)
+        rows = memory.storage.flatten(2)
+    return (rows[:, 0] if rows.size(1) == 1 else rows).cpu(), report
+
+
+def _read_features(path: str, num_nodes: int) -> Tensor:
+    try:
+        values = np.load(path, allow_pickle=False)
+        x = torch.from_numpy(np.asarray(values, dtype=np.float64))
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        raise FileError(f"{path}: not an .npy file of numbers ({error})") from error
+    if x.dim() not in (1, 2) or len(x) != num_nodes:
+        raise FileError(f"{path}: must have a row for each of the {num_nodes} nodes, got shape {list(x.shape)}")
+    return x
+
+
 def _to_files(
     job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Progress, about: dict[str, Any], clock: _Clock
 ) -> None:
@@ -193,16 +287,17 @@ def _to_files(
     with atomic_files(paths) as files:
         graph = loaded.graph.to(job.device)
         if streamed:
-            about["report"] = describe_report(stream(graph, files[-1], job.settings, progress=progress.advance))
+            about["report"] = describe_report(
+                stream(graph, files[-1], job.settings, keep=job.keep, progress=progress.advance)
+            )
             clock.lap("encode_and_write")
             names = torch.empty(graph.num_nodes, 0)
             encoding = EncodedNodes(names, loaded.node_ids, loaded.graph.ptr, "")  # for the names of its rows
         else:
-            trajectory = encode(graph, job.settings, progress=progress.advance)
-            about["report"] = describe_report(trajectory.report)
+            array, report = _in_memory(job, graph, progress)
+            about["report"] = describe_report(report)
             clock.lap("encode")
             progress.stage(f"writing {job.path}", None)
-            array = trajectory.node_first().cpu()
             encoding = EncodedNodes(array, loaded.node_ids, loaded.graph.ptr, json.dumps(about))
             find_writer(job.path)(files[-1], encoding)
         if with_nodes:
@@ -218,11 +313,10 @@ def _to_stdout(job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Prog
     graph: Graph = loaded.graph.to(job.device)
     try:
         if streamed:
-            report = stream(graph, out, job.settings, progress=progress.advance)
+            report = stream(graph, out, job.settings, keep=job.keep, progress=progress.advance)
         else:
-            trajectory = encode(graph, job.settings, progress=progress.advance)
-            report = trajectory.report
-            write_npy(out, EncodedNodes(trajectory.node_first().cpu(), loaded.node_ids, None, json.dumps(about)))
+            array, report = _in_memory(job, graph, progress)
+            write_npy(out, EncodedNodes(array, loaded.node_ids, None, json.dumps(about)))
         out.flush()
     except BrokenPipeError:
         raise

@@ -157,10 +157,16 @@ class Settings:
         """C = O (P + 1) k, the length of a node's encoding in one trajectory."""
         return len(self.operators) * (self.num_steps + 1) * self.num_channels
 
-    def stored_shape(self, num_nodes: int) -> tuple[int, ...]:
-        """Of the encoding of a graph as it is stored, node-first: ``[n, C]``, or ``[n, B, C]`` if B > 1."""
+    def stored_shape(self, num_nodes: int, num_kept: int | None = None) -> tuple[int, ...]:
+        """Of the encoding of a graph as it is stored, node-first: ``[n, C]``, or ``[n, B, C]`` if B > 1.
+
+        Args:
+            num_nodes: n.
+            num_kept: Steps that are kept, if not all P + 1.
+        """
         several = (self.num_trajectories,) if self.num_trajectories > 1 else ()
-        return (num_nodes, *several, self.num_columns)
+        steps = self.num_steps + 1 if num_kept is None else num_kept
+        return (num_nodes, *several, self.num_columns // (self.num_steps + 1) * steps)
 
     @property
     def kept_dtype(self) -> torch.dtype:

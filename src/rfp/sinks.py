@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import IO, Protocol
 
 import numpy as np
@@ -34,14 +35,15 @@ class Memory:
 
     Args:
         problem: What is computed.
+        num_kept: Steps that are kept, if not all (:class:`KeptSteps` hands them over).
     """
 
     takes_whole = True
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, num_kept: int | None = None) -> None:
         self.dtype, self.differentiable = problem.kept_dtype, problem.differentiable
         b, n, k = problem.features.shape
-        self._shape = (n, b, len(problem.operators), problem.num_steps + 1, k)
+        self._shape = (n, b, len(problem.operators), problem.num_steps + 1 if num_kept is None else num_kept, k)
         self._device = problem.features.device
         self._storage: Tensor | None = None
         self._parts: list[Tensor] = []
@@ -64,6 +66,26 @@ class Memory:
 
     def whole(self, storage: Tensor) -> None:
         self._storage = storage
+
+
+class KeptSteps:
+    """Hands only some steps on to a sink; the others are computed and dropped.
+
+    Args:
+        sink: Where they go, as its steps 0, 1, ...
+        steps: Their numbers, ascending.
+    """
+
+    takes_whole = False
+
+    def __init__(self, sink: Sink, steps: Sequence[int]) -> None:
+        self.sink, self._place = sink, {step: i for i, step in enumerate(steps)}
+
+    def step(self, operator: int, step: int, state: Tensor) -> Tensor:
+        return self.sink.step(operator, self._place[step], state) if step in self._place else state
+
+    def whole(self, storage: Tensor) -> None:
+        raise NotImplementedError("steps are dropped one after the other")
 
 
 class NpyFile:

@@ -10,7 +10,7 @@ Plain writes are used, not a memory map: on a full disk a map kills the process,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any, Unpack
 
@@ -25,8 +25,8 @@ from rfp.graph import Graph
 from rfp.normalization import Events
 from rfp.propagate import run_problem
 from rfp.settings import Arguments, Settings, shows_settings
-from rfp.sinks import NpyFile
-from rfp.trajectory import Report
+from rfp.sinks import KeptSteps, NpyFile
+from rfp.trajectory import Report, kept_steps
 
 # The trajectory of as many small graphs as fit here is computed at a time.
 _BLOCK_BYTES = 1 << 28
@@ -38,6 +38,7 @@ def stream(
     file: IO[bytes],
     settings: Settings | None = None,
     *,
+    keep: str | Sequence[int] = "all",
     progress: Callable[[int], None] | None = None,
     **arguments: Unpack[Arguments],
 ) -> Report:
@@ -48,6 +49,7 @@ def stream(
         file: Anything with ``write``.
         settings: All arguments in one :class:`~rfp.settings.Settings`, or as keywords, or both. No ``cache``: a stored
             result would be read into memory.
+        keep: Which steps are written, ascending: ``"all"``, ``"last"`` or a list (:func:`rfp.trajectory.kept_steps`).
         progress: Called with 1 after each step of each operator.
 
     Returns:
@@ -67,17 +69,18 @@ def stream(
         raise ArgumentError("a stream is never whole in memory and is not cached; leave cache out, or use rfp.encode")
     problem = Problem.of(settings, read)
     backend, reason = choose(problem, settings.backend)
-    by_graphs = backend.steps is None
-    sink = NpyFile(file, settings.stored_shape(read.num_nodes), settings.kept_dtype, by_graphs=by_graphs)
+    by_graphs, steps = backend.steps is None, sorted(kept_steps(keep, settings.num_steps))
+    shape = settings.stored_shape(read.num_nodes, len(steps))
+    sink = NpyFile(file, shape, settings.kept_dtype, by_graphs=by_graphs)
     if not by_graphs:
-        return run_problem(problem, sink, chosen=(backend, reason), progress=progress)
+        return run_problem(problem, KeptSteps(sink, steps), chosen=(backend, reason), progress=progress)
     del problem  # each block of graphs makes its own
-    events = _write_graphs(replace(settings, backend=backend.name), read, sink, progress)
+    events = _write_graphs(replace(settings, backend=backend.name), read, sink, steps, progress)
     return Report(backend.name, reason, events)
 
 
 def _write_graphs(
-    settings: Settings, graph: Graph, sink: NpyFile, progress: Callable[[int], None] | None
+    settings: Settings, graph: Graph, sink: NpyFile, steps: Sequence[int], progress: Callable[[int], None] | None
 ) -> list[Events]:
     """The graphs of a batch, as many at a time as fit into a block of memory."""
     found: list[Events] = []
@@ -86,7 +89,7 @@ def _write_graphs(
     for block, nodes_done in graph_blocks(graph, max(1, _BLOCK_BYTES // bytes_per_node)):
         trajectory = encode(block, settings)  # features depend on each graph's content, not on its neighbours
         found.append(trajectory.report.events)
-        sink.rows(trajectory.node_first())
+        sink.rows(trajectory.select(steps))
         now = total * nodes_done // max(1, graph.num_nodes)
         for _ in range(now - done if progress is not None else 0):
             progress(1)  # type: ignore[misc]

@@ -7,27 +7,28 @@ import sys
 import time
 from typing import Any
 
-import torch
 import typer
 from rich.filesize import decimal, pick_unit_and_suffix
 
 from rfp.cli.options import output
 from rfp.cli.options.device import Device
+from rfp.cli.options.embedding import EmbeddingOptions
 from rfp.cli.options.encoding import EncodingOptions
 from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
 from rfp.encode_file import FileJob, Progress, encode_file
 from rfp.environment import find_device
-from rfp.estimate import available_memory, estimate
+from rfp.errors import ArgumentError
+from rfp.estimate import available_memory
 from rfp.io import LoadedGraph, ReadOptions, read_files
-from rfp.io.metadata import arguments, as_text, describe_input
-from rfp.settings import Settings
+from rfp.io.metadata import as_text, describe_input
 
 
 def encode(
     graph: GraphFiles,
     *,
     settings: EncodingOptions,
+    embedding: EmbeddingOptions,
     options: Reading,
     device: Device = "auto",
     out: output.Output = None,
@@ -41,8 +42,9 @@ def encode(
     """Encode a graph by random feature propagation.
 
     OUT holds one row for each node: the k channels of step 0 (random), 1, ..., P of the first operator, then of the
-    second. OUT.json beside it says which column is which, and records every argument, version and seed. Node ids are in
-    .npz, .parquet and .pt; for .npy they are in OUT.nodes.csv, unless they are simply 0 to n-1.
+    second; or fewer, for an embedding of k columns (--last-only, --steps-kept, --preset fastrp). OUT.json beside it
+    says which column is which, and records every argument, version and seed. Node ids are in .npz, .parquet and .pt;
+    for .npy they are in OUT.nodes.csv, unless they are simply 0 to n-1.
 
     Examples:
 
@@ -50,16 +52,27 @@ def encode(
 
         printf 'ann bob\\nbob cy\\n' | rfp encode - -k 2 -o friends.parquet
 
+        rfp encode examples/karate.csv -k 8 --last-only -o embedding.npy
+
+        rfp encode examples/karate.csv --preset fastrp -k 64 --iteration-weights 0,1,1 -o fastrp.npy
+
         rfp encode examples/karate.csv --show
 
         rfp encode web.txt.gz -k 64 --operator normalized_laplacian --estimate
     """
     where = find_device(device)
+    try:
+        fastrp, keep = embedding.fastrp(settings), embedding.keep
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+    job = FileJob(
+        tuple(graph), out or "", settings, options, where, force, stream, keep, fastrp, embedding.node_features
+    )
     if show:
         print_preview(graph, options, as_json=json_report)
         return
     if estimate_only:
-        print_estimate(settings, read_files(graph, options), where, as_json=json_report)
+        print_estimate(job, read_files(graph, options), as_json=json_report)
         return
     if out is None:
         raise typer.BadParameter(
@@ -78,7 +91,6 @@ def encode(
                 "rfp: note: rows follow the order of the node ids, which standard output does not carry", err=True
             )
 
-    job = FileJob(tuple(graph), out, settings, options, where, force, stream)
     started = time.perf_counter()
     with progress_bar(quiet=quiet) as bar:
         report = encode_file(job, Progress(bar.stage, bar.advance), on_read=None if quiet else say_what_was_read)
@@ -99,10 +111,10 @@ def print_preview(files: list[str], options: ReadOptions, *, as_json: bool) -> N
         typer.echo(loaded.preview())
 
 
-def print_estimate(settings: Settings, loaded: LoadedGraph, device: torch.device, *, as_json: bool) -> None:
+def print_estimate(job: FileJob, loaded: LoadedGraph, *, as_json: bool) -> None:
     """Bytes and operations, on standard output."""
-    cost = estimate(loaded.graph, settings)
-    available = available_memory(device)
+    cost = job.cost(loaded.graph)
+    available = available_memory(job.device)
     values: dict[str, Any] = {
         "num_nodes": loaded.graph.num_nodes,
         "num_edges": loaded.graph.num_edges,
@@ -114,13 +126,13 @@ def print_estimate(settings: Settings, loaded: LoadedGraph, device: torch.device
         "operations": cost.operations,
     }
     if as_json:
-        typer.echo(json.dumps({**values, "arguments": arguments(settings)}, indent=2))
+        typer.echo(json.dumps({**values, "arguments": job.describe()}, indent=2))
         return
     unit, suffix = pick_unit_and_suffix(cost.operations, ["", "k", "M", "G", "T", "P", "E"], 1000)
     of = "" if available is None else f", of {decimal(available)} available"
     rows = [
         ("graph", f"{values['num_nodes']:,} nodes, {values['num_edges']:,} edges (each direction counted)"),
-        ("output", f"{decimal(cost.trajectory_bytes)}, {settings.num_trajectories} x {cost.width} columns"),
+        ("output", f"{decimal(cost.trajectory_bytes)}, {job.effective.num_trajectories} x {cost.width} columns"),
         ("beside it", f"{decimal(cost.working_bytes)}: graph, operators, three steps, k x k matrices"),
         ("memory", decimal(cost.total_bytes) + of),
         ("work", f"{cost.operations / unit:.1f} {suffix} floating-point operations".replace("  ", " ")),

@@ -37,27 +37,26 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def layout(settings: Settings) -> list[dict[str, Any]]:
+def layout(settings: Settings, kept: Sequence[int] | None = None) -> list[dict[str, Any]]:
     """What the columns are: for each operator and step, the columns ``start`` to ``stop - 1`` hold its k channels.
 
     Of very many steps (see ``MAX_BLOCKS``) only the first and the last of each operator are listed; those between
     follow one another with k columns each.
 
+    Args:
+        settings: The arguments of the encoding.
+        kept: The steps that are there, if not all.
+
     >>> layout(Settings(num_channels=4, num_steps=1))[1]
     {'operator': 'normalized_adjacency', 'step': 1, 'start': 4, 'stop': 8}
     """
-    k = settings.num_channels
-    if len(settings.operators) * settings.num_steps > MAX_BLOCKS:
-        return [
-            {"operator": str(name), "step": step, "start": (first + step) * k, "stop": (first + step + 1) * k}
-            for i, name in enumerate(settings.operators)
-            for first in [i * (settings.num_steps + 1)]
-            for step in (0, settings.num_steps)
-        ]
-    steps = [(name, step) for name in settings.operators for step in range(settings.num_steps + 1)]
+    k, steps = settings.num_channels, range(settings.num_steps + 1) if kept is None else kept
+    listed = range(len(steps)) if len(settings.operators) * len(steps) <= MAX_BLOCKS else (0, len(steps) - 1)
     return [
-        {"operator": str(name), "step": step, "start": i * k, "stop": (i + 1) * k}
-        for i, (name, step) in enumerate(steps)
+        {"operator": str(name), "step": steps[i], "start": (first + i) * k, "stop": (first + i + 1) * k}
+        for o, name in enumerate(settings.operators)
+        for first in [o * len(steps)]
+        for i in listed
     ]
 
 
@@ -97,15 +96,15 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def describe_output(settings: Settings, num_nodes: int, name: str) -> dict[str, Any]:
+def describe_output(settings: Settings, num_nodes: int, name: str, kept: Sequence[int] | None = None) -> dict[str, Any]:
     """Shape, type and columns of the array."""
     several = settings.num_trajectories > 1
     return {
         "file": name,
-        "shape": list(settings.stored_shape(num_nodes)),
+        "shape": list(settings.stored_shape(num_nodes, None if kept is None else len(kept))),
         "axes": ["node", "trajectory", "column"] if several else ["node", "column"],
         "dtype": _plain(settings.kept_dtype),
-        "layout": layout(settings),
+        "layout": layout(settings, kept),
     }
 
 
