@@ -103,6 +103,12 @@ def test_inverse_gram_cuts_off_what_rounding_leaves_of_a_dependent_column() -> N
         dependent[0].numpy().T @ dependent[0].numpy(), rcond=1e-12, hermitian=True), atol=1e-5)  # fmt: skip
 
 
+def test_inverse_gram_keeps_what_is_above_the_cut_off() -> None:
+    # A column of 1e-4: 1e-8 of the Gram matrix. a (a'a)^-1 of orthogonal columns divides each by its squared length.
+    a = torch.tensor([[[1.0, 0.0], [0.0, 1e-4], [1.0, 0.0]]])
+    np.testing.assert_allclose(inverse_gram(a, torch.tensor([0, 3]))[0][0], [[0.5, 0], [0, 1e4], [0.5, 0]], rtol=1e-6)
+
+
 def test_with_fewer_nodes_than_channels_the_first_columns_are_kept() -> None:
     a = draw(1, 3, 5)
     a[..., 1] = 2 * a[..., 0]  # so columns 0, 2 and 3 span all; 1 and 4 are dropped

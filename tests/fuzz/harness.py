@@ -18,6 +18,8 @@ from typing import Any
 
 from tests.fuzz.corpus import Seed, seeds
 from tests.fuzz.mutations import mutate
+from tests.fuzz.plain_binary import BINARY_READERS
+from tests.fuzz.plain_gml import GML_READERS
 from tests.fuzz.plain_graphs import GRAPH_READERS
 from tests.fuzz.plain_reader import PLAIN_READERS, Refused
 
@@ -38,7 +40,7 @@ class Case:
     @property
     def reader(self) -> Callable[..., Any] | None:
         """The plain reader of this format; options that change more than direction and weights are not compared."""
-        known = (PLAIN_READERS | GRAPH_READERS).get(self.seed.suffix)
+        known = (PLAIN_READERS | GRAPH_READERS | GML_READERS | BINARY_READERS).get(self.seed.suffix)
         return known if set(self.options) <= {"--directed", "--unweighted"} else None
 
 

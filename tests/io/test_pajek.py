@@ -42,6 +42,15 @@ def test_vertices_of_the_same_label_stay_apart() -> None:
     assert parse_pajek(b'*Vertices 2\n1 "a"\n2 "a"\n', "f").labels == ["1", "2"]
 
 
+def test_vertices_that_no_line_names_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rfp.io.pajek._VERTICES_AT_LEAST", 40)
+    assert len(parse_pajek(b"*Vertices 40\n*Edges\n1 40\n", "f").labels) == 40  # more than it has bytes
+    with pytest.raises(FileError, match="41 vertices are too many for a file of 25 bytes"):
+        parse_pajek(b"*Vertices 41\n*Edges\n1 40\n", "f")
+    named = b"*Vertices 41\n" + b"".join(b"%d a%d\n" % (i, i) for i in range(1, 42))
+    assert parse_pajek(named, "f").labels[40] == "a41"
+
+
 def test_what_networkx_writes(tmp_path: Path) -> None:
     graph = nx.gnm_random_graph(9, 14, seed=3)
     nx.write_pajek(graph, tmp_path / "g.net")
@@ -67,7 +76,8 @@ def test_what_networkx_writes(tmp_path: Path) -> None:
         (VERTICES + "*Matrix\n0 1\n", GraphError, "line 6: a row of the matrix needs 3 numbers"),
         (VERTICES + "*Matrix\n0 1 0\n", GraphError, "the matrix has 1 rows"),
         (VERTICES + "*Partition x\n1\n", FileError, r"the section \*Partition is not known"),
-        ("*Vertices 99999999999\n", FileError, "too many"),
+        ("*Vertices 99999999999\n", FileError, "line 1: 99,999,999,999 vertices are too many for a file of 22 bytes"),
+        ("*Vertices 2000000000\n*Edges\n1 2\n", FileError, "2,000,000,000 vertices are too many"),
         ("*Vertices\n", GraphError, "line 1: '' is not a number"),
     ],
 )

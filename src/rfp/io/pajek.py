@@ -10,7 +10,9 @@ from rfp.errors import FileError, GraphError
 from rfp.io.text_lines import decode, lines, unify_line_ends
 
 _SECTIONS = ("*vertices", "*arcs", "*edges", "*arcslist", "*edgeslist", "*matrix")
-_MOST_VERTICES = 2**31
+# A network without labels or edges of its own for most vertices may have more of them than the file has bytes; beyond so
+# many that is a slip of the pen, and a name for each would fill the memory.
+_VERTICES_AT_LEAST = 1_000_000
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _FIELD = re.compile(r'(?<!\S)(?:"([^"]*)"|([^\s"]+))(?!\S)')
 
@@ -47,8 +49,11 @@ def parse_pajek(content: bytes, file: str) -> PajekNetwork:
                 if network.labels:
                     raise FileError(f"{where}: a second *Vertices; one network is read from a file")
                 count = _integer(fields[1] if len(fields) > 1 else "", where)
-                if not 0 <= count < _MOST_VERTICES:
-                    raise FileError(f"{where}: {count:,} vertices are too many")
+                if count > max(_VERTICES_AT_LEAST, len(content)):
+                    raise FileError(
+                        f"{where}: {count:,} vertices are too many for a file of {len(content):,} bytes; correct their "
+                        "number, or write the edges as text and give --num-nodes"
+                    )
                 network.labels = [str(i + 1) for i in range(count)]
             elif not network.labels:
                 raise FileError(f"{where}: {fields[0]} before *Vertices; a Pajek network begins with its vertices")

@@ -13,14 +13,8 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
     ".xlsx": ("an Excel workbook", _AS_CSV),
     ".ods": ("a spreadsheet", _AS_CSV),
     ".pkl": ("a pickle", _NO_PICKLE),
-    ".pickle": (
-        "a pickle",
-        _NO_PICKLE,
-    ),
-    ".gpickle": (
-        "a pickle",
-        _NO_PICKLE,
-    ),
+    ".pickle": ("a pickle", _NO_PICKLE),
+    ".gpickle": ("a pickle", _NO_PICKLE),
     ".npy": ("a NumPy array", "pass the array to rfp.encode, or write a matrix with scipy.sparse.save_npz"),
     ".mat": ("a MATLAB file", "load it with scipy.io.loadmat and write the matrix with scipy.sparse.save_npz"),
     ".h5": ("an HDF5 file", _AS_CSV + " or Parquet"),

@@ -1,0 +1,53 @@
+"""A plain reader of GML: words and brackets, a page."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.fuzz.plain_graphs import graph_of
+from tests.fuzz.plain_reader import PACKED, Read, require, unpacked
+
+Pairs = list[tuple[str, Any]]
+_WORDS = re.compile(r'"[^"]*"|[\[\]]|[^\s\[\]"]+')
+
+
+def read_gml(content: bytes, *, directed: bool, weighted: bool) -> Read:
+    lines = re.split(r"\r\n|\n|\r", unpacked(content).decode())
+    text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    graphs = [value for key, value in pairs(iter(_WORDS.findall(text))) if key == "graph"]
+    require(len(graphs) == 1, "one graph")
+    graph = graphs[0]
+    nodes = [dict(value) for key, value in graph if key == "node"]
+    ids = [node["id"] for node in nodes]
+    require(len(set(ids)) == len(ids), "two nodes of one id")
+    labels = [node.get("label") for node in nodes]
+    quoted = all(isinstance(label, str) and label.startswith('"') for label in labels)
+    by_label = quoted and len(set(labels)) == len(labels)
+    names = {
+        key: html.unescape(label[1:-1]) if by_label else str(int(key)) for key, label in zip(ids, labels, strict=True)
+    }
+    edges = [dict(value) for key, value in graph if key == "edge"]
+    found = [(names[edge["source"]], names[edge["target"]], edge.get("weight")) for edge in edges]
+    said = dict(graph).get("directed", "0")
+    require(said in ("0", "1"), "directed or not?")
+    return graph_of(list(names.values()), found, directed=said == "1", weighted=weighted)
+
+
+def pairs(words: Iterator[str], inside: bool = False) -> Pairs:
+    """Keys and values up to the closing bracket; a value in brackets is a list of the same kind."""
+    found: Pairs = []
+    for word in words:
+        if word == "]":
+            require(inside, "a bracket too many")
+            return found
+        require(re.fullmatch(r"[A-Za-z][0-9A-Za-z_]*", word), f"not a key: {word}")
+        value = next(words)
+        found.append((word, pairs(words, True) if value == "[" else value))
+    require(not inside, "a bracket is not closed")
+    return found
+
+
+GML_READERS = {".gml" + packed: read_gml for packed in PACKED}
