@@ -151,7 +151,7 @@ def test_memory_decides_what_is_streamed(edges: Path, monkeypatch: pytest.Monkey
     assert not encode_file(job(edges))["output"]["streamed"]
     monkeypatch.setattr("rfp.encode_file.MEMORY_SHARE", 1e-6)
     assert encode_file(job(edges, "streamed.npy"))["output"]["streamed"]
-    with pytest.raises(ArgumentError, match="write it step by step with -o .*out.npy"):
+    with pytest.raises(ArgumentError, match=r"write it step by step with -o .*out.npy"):
         encode_file(job(edges, "out.parquet"))
     monkeypatch.setattr("rfp.encode_file.available_memory", lambda device: 10)
     with pytest.raises(ArgumentError, match="of memory beside the result and 10 bytes is free"):

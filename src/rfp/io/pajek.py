@@ -10,8 +10,8 @@ from rfp.errors import FileError, GraphError
 from rfp.io.text_lines import decode, lines, unify_line_ends
 
 _SECTIONS = ("*vertices", "*arcs", "*edges", "*arcslist", "*edgeslist", "*matrix")
-# A network without labels or edges of its own for most vertices may have more of them than the file has bytes; beyond so
-# many that is a slip of the pen, and a name for each would fill the memory.
+# A network whose vertices have no lines of their own may have more of them than the file has bytes. Beyond so many that
+# is a slip of the pen, and a name for each would fill the memory.
 _VERTICES_AT_LEAST = 1_000_000
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _FIELD = re.compile(r'(?<!\S)(?:"([^"]*)"|([^\s"]+))(?!\S)')
