@@ -11,7 +11,7 @@ import torch
 import rfp
 from rfp.errors import FileError, GraphError
 from rfp.partitioned.checked_files import load
-from rfp.partitioned.duckdb_edges import EdgeTable, prepare_table
+from rfp.partitioned.duckdb_edges import EdgeScan, prepare_table
 from rfp.partitioned.layout import Layout, StoredGraph
 from rfp.partitioned.prepare import prepare_graph
 from rfp.partitioned.row_blocks import BlockLimit, merge
@@ -95,13 +95,13 @@ def test_a_row_stays_whole(tmp_path: Path) -> None:
     assert stored.cuts[:2] == (0, 1)
 
 
-def table_of(path: Path, columns: dict[str, Any]) -> EdgeTable:
+def table_of(path: Path, columns: dict[str, Any]) -> EdgeScan:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table(columns), path)
     weight = "w" if "w" in columns else None
-    return EdgeTable(f"read_parquet('{path}')", "s", "t", weight, (path,))
+    return EdgeScan(f"read_parquet('{path}')", "s", "t", weight, (path,))
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -167,7 +167,9 @@ def test_further_matrices_of_a_directed_table_are_those_of_memory(tmp_path: Path
     columns["w"] = rng.choice([-3.0, -0.5, 0.5, 3.0] if signed else [0.5, 2.0], 200)
     table = table_of(tmp_path / "edges.parquet", columns)
     arguments: Any = {"directed": True, "duplicates": "first", "memory": 200_000_000, "limit": TINY}
-    stored = prepare_table(table, Layout(tmp_path / "files"), num_nodes=30, sides=["T", "sym"], **arguments)
+    stored = prepare_table(
+        table, Layout(tmp_path / "files"), num_nodes=30, sides=lambda symmetric: ["T", "sym"], **arguments
+    )
     first: dict[tuple[int, int], float] = {}
     for s, t, w in zip(columns["s"].tolist(), columns["t"].tolist(), columns["w"].tolist(), strict=True):
         first.setdefault((s, t), w)
@@ -214,7 +216,7 @@ def test_wrong_tables_are_one_clear_line(tmp_path: Path, columns: dict[str, Any]
 
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "edges.parquet").write_bytes(b"what")
-    table = EdgeTable(f"read_parquet('{tmp_path / 'edges.parquet'}')", "s", "t", None, (tmp_path / "edges.parquet",))
+    table = EdgeScan(f"read_parquet('{tmp_path / 'edges.parquet'}')", "s", "t", None, (tmp_path / "edges.parquet",))
     with pytest.raises(FileError):
         prepare_table(
             table, Layout(tmp_path / "store"), directed=False, duplicates=None, memory=200_000_000, limit=LARGE

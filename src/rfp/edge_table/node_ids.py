@@ -155,18 +155,8 @@ def first_text(source: Any, target: Any) -> tuple[int, str]:
     return row, (source if bad[0][row] or not len(rows) else target)[row].as_py()
 
 
-def check_texts(source: Any, target: Any, where: Where, *, blanks_separate: bool, any_text: bool) -> None:
-    """Refuse text ids in which a mistake would not be seen.
-
-    Args:
-        source: Arrow array of strings, ``[m]``.
-        target: The same.
-        where: Place of an edge in the file, for errors.
-        blanks_separate: Whether blanks separate the columns: then any other space may have been meant to.
-        any_text: The ids were said to be text: a brace may begin one.
-    """
-    import pyarrow.compute as pc
-
+def doubtful_texts(*, blanks_separate: bool, any_text: bool) -> list[tuple[str, str]]:
+    """Patterns (of RE2) of text ids in which a mistake would not be seen, each with what to say of such an id."""
     doubts = [
         ("^$", "a node id is empty; correct or remove the line"),
         (_CONTROL, "node id {} holds a control character; remove it"),
@@ -183,6 +173,22 @@ def check_texts(source: Any, target: Any, where: Where, *, blanks_separate: bool
                 "networkx.write_edgelist (or give --ids text)",
             )
         )
+    return doubts
+
+
+def check_texts(source: Any, target: Any, where: Where, *, blanks_separate: bool, any_text: bool) -> None:
+    """Refuse text ids in which a mistake would not be seen.
+
+    Args:
+        source: Arrow array of strings, ``[m]``.
+        target: The same.
+        where: Place of an edge in the file, for errors.
+        blanks_separate: Whether blanks separate the columns: then any other space may have been meant to.
+        any_text: The ids were said to be text: a brace may begin one.
+    """
+    import pyarrow.compute as pc
+
+    doubts = doubtful_texts(blanks_separate=blanks_separate, any_text=any_text)
     ends = (source, target)
     distinct = [pc.unique(column) for column in ends]
     for pattern, advice in doubts:

@@ -7,11 +7,12 @@ import gzip
 import lzma
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from rfp.errors import FileError, MissingExtraError
+from rfp.errors import FileError, MissingExtraError, RFPError
 
 
 def _zstd(content: bytes) -> bytes:
@@ -46,6 +47,38 @@ PACKED: dict[str, tuple[str, bytes, Callable[[bytes], bytes]]] = {
     ".xz": ("xz", b"\xfd7zXZ\x00", _stream_after_stream(lzma.LZMADecompressor)),
     ".zst": ("zstd", b"\x28\xb5\x2f\xfd", _zstd),
 }
+
+
+def _zstd_stream(path: Path) -> IO[bytes]:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "cli", "unpacking zstd") from error
+    stream: IO[bytes] = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+    return stream
+
+
+_STREAMS: dict[str, Callable[[Path], Any]] = {
+    "gzip": gzip.open,
+    "bzip2": bz2.open,
+    "xz": lzma.open,
+    "zstd": _zstd_stream,
+}
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[tuple[IO[bytes], str | None]]:
+    """A file to be read from its beginning, unpacked as it is read, and the name of the compression if there is one."""
+    with open(path, "rb") as file:
+        begin = file.read(8)
+    name = next((name for name, mark, _ in PACKED.values() if begin.startswith(mark)), None)
+    try:
+        with open(path, "rb") if name is None else _STREAMS[name](path) as stream:
+            yield stream, name
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        if name is None or isinstance(error, RFPError):
+            raise
+        raise FileError(f"{path}: not a complete {name} file ({error}); fetch or compress it again") from error
 
 
 def read_bytes(path: Path) -> bytes:

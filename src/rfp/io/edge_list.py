@@ -59,7 +59,7 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
     lists = expand_dictionaries(bare, file, options)
     if lists is not None:
         bare, options, weights, unused = lists
-    dialect = find_dialect(bare, _last_comment(content) if num_comments else None, file, options)
+    dialect = find_dialect(bare, last_comment(content) if num_comments else None, file, options)
     if dialect is None:
         return replace(no_edges(file), facts=comments)
     columns = choose_columns(dialect.names, dialect.num_columns, options, file)
@@ -67,13 +67,18 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
         texts = not dialect.looks_integer(columns.source, columns.target)
         refuse_doubtful_comments(content, pattern, dialect.fields, dialect.num_fields, dialect.first_line, texts, file)
     del content  # from here on the text without comments is enough: it has the same lines
-    table = _parse(bare, file, dialect, columns, options)
+    table = parse_rows(bare, file, dialect, columns, options)
+    if dialect.names is None:
+        if looks_like_times(table, options):
+            raise times_error(table)
+        if may_name_columns(table, dialect, options):
+            raise header_error(table, dialect)
     if lists is not None:
         table = replace(table, weights=weights, ignored=unused)
-    return replace(table, facts={**_facts(dialect, columns), **comments, **table.facts})
+    return replace(table, facts={**told_form(dialect, columns), **comments, **table.facts})
 
 
-def _last_comment(content: bytes) -> str | None:
+def last_comment(content: bytes) -> str | None:
     """The comment just before the first line that is none: it may name the columns."""
     last = None
     for _, line in lines(content):
@@ -83,7 +88,8 @@ def _last_comment(content: bytes) -> str | None:
     return last
 
 
-def _facts(dialect: Dialect, columns: Columns) -> dict[str, str]:
+def told_form(dialect: Dialect, columns: Columns) -> dict[str, str]:
+    """Separator, header and columns, for people."""
     if dialect.header:
         header = f"line {dialect.first_line}"
     elif dialect.names is not None:
@@ -95,7 +101,9 @@ def _facts(dialect: Dialect, columns: Columns) -> dict[str, str]:
     return {"separator": dialect.separator, "header": header, **told}
 
 
-def _parse(content: bytes, file: str, dialect: Dialect, columns: Columns, options: ReadOptions) -> EdgeTable:
+def parse_rows(content: bytes, file: str, dialect: Dialect, columns: Columns, options: ReadOptions) -> EdgeTable:
+    """The edges of a text without comments whose form is known; what only all rows together tell is not looked at."""
+
     def where(row: int) -> str:
         return f"{file}, line {line_of_row(content, dialect, row)}"
 
@@ -105,18 +113,15 @@ def _parse(content: bytes, file: str, dialect: Dialect, columns: Columns, option
             raise problem
     found, integers, weight, facts = _typed_columns(content, file, dialect, columns, options, where)
     texts = None if integers is not None else (found[columns.source], found[columns.target])
-    num_rows = len(found[columns.source])
     if dialect.trailing:
         _check_trailing(found[dialect.num_columns], where)
     if weight is not None:
         check_weights(weight, where)
-        if dialect.names is None and options.weight is None:
-            _refuse_times(weight, where)
     directed, used = None, columns.used
     if columns.direction is not None:
         directed = direction_of(found[columns.direction], options.directed, where)
         used = used if directed is None else (*used, columns.direction)
-    table = EdgeTable(
+    return EdgeTable(
         integers,
         texts,
         weight,
@@ -126,9 +131,6 @@ def _parse(content: bytes, file: str, dialect: Dialect, columns: Columns, option
         ignored=tuple(describe_column(dialect.names, i) for i in range(dialect.num_columns) if i not in used),
         facts=facts,
     )
-    if options.header is None and dialect.names is None and num_rows > 1 and dialect.may_be_header:
-        _refuse_doubtful_header(table, dialect)
-    return table
 
 
 def _typed_columns(
@@ -210,27 +212,53 @@ def _check_trailing(column: Any, where: Where) -> None:
         )
 
 
-def _refuse_times(weight: NDArray[np.float64], where: Where) -> None:
-    if len(weight) and bool((weight >= _FIRST_TIME).all()) and bool((weight == np.floor(weight)).all()):
-        raise GraphError(
-            f"{where(0)}: the third column ({weight[0]:.0f} here) looks like times, not weights; leave it out with "
-            "--unweighted, or use it with --weight 3"
-        )
+def looks_like_times(table: EdgeTable, options: ReadOptions) -> bool:
+    """Whether the numbers of an unnamed third column are seconds since 1970 rather than weights."""
+    weight = table.weight
+    if weight is None or not len(weight) or options.weight is not None:
+        return False
+    return bool((weight >= _FIRST_TIME).all()) and bool((weight == np.floor(weight)).all())
 
 
-def _refuse_doubtful_header(table: EdgeTable, dialect: Dialect) -> None:
-    """Raise if the ids of the first line appear nowhere else: then it may name the columns."""
+def times_error(table: EdgeTable) -> GraphError:
+    """For :func:`looks_like_times`."""
+    assert table.weight is not None
+    return GraphError(
+        f"{table.where(0)}: the third column ({table.weight[0]:.0f} here) looks like times, not weights; leave it out "
+        "with --unweighted, or use it with --weight 3"
+    )
+
+
+def may_name_columns(table: EdgeTable, dialect: Dialect, options: ReadOptions) -> bool:
+    """Whether the ids of the first line appear nowhere else: then it may name the columns."""
+    if options.header is not None or table.num_rows < 2 or not dialect.may_be_header:
+        return False
+    return not has_ids(table, first_ids(table), skip=1)
+
+
+def first_ids(table: EdgeTable) -> tuple[str, str]:
+    """The ids of the first row as text."""
+    if table.texts is not None:
+        return table.texts[0][0].as_py(), table.texts[1][0].as_py()
+    assert table.integers is not None
+    return str(table.integers[0, 0]), str(table.integers[1, 0])
+
+
+def has_ids(table: EdgeTable, ids: tuple[str, str], skip: int = 0) -> bool:
+    """Whether one of these ids appears after the first ``skip`` rows."""
     import pyarrow.compute as pc
 
     if table.texts is not None:
-        first = [column[0] for column in table.texts]
-        again = any(pc.any(pc.equal(column[1:], end)).as_py() for column in table.texts for end in first)
-    else:
-        assert table.integers is not None
-        again = any(bool((table.integers[:, 1:] == end).any()) for end in table.integers[:, 0])
-    if not again:
-        names = ", ".join(shown(field) for field in dialect.first_edge[: dialect.num_columns])
-        raise GraphError(
-            f"{table.where(0)}: {names} may be the names of columns or an edge, for neither appears again; say "
-            "--header or --no-header"
-        )
+        return any(pc.any(pc.equal(column[skip:], one)).as_py() for column in table.texts for one in ids)
+    assert table.integers is not None
+    numbers = [int(one) for one in ids if one.isdigit()]
+    return any(bool((table.integers[:, skip:] == one).any()) for one in numbers)
+
+
+def header_error(table: EdgeTable, dialect: Dialect) -> GraphError:
+    """For :func:`may_name_columns`."""
+    names = ", ".join(shown(field) for field in dialect.first_edge[: dialect.num_columns])
+    return GraphError(
+        f"{table.where(0)}: {names} may be the names of columns or an edge, for neither appears again; say "
+        "--header or --no-header"
+    )

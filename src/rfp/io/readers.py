@@ -176,6 +176,26 @@ def read_graph(
 
 def read_files(files: Files, options: ReadOptions) -> LoadedGraph:
     """:func:`read_graph` of files, with its arguments in one object."""
+    name, parts, told = find_parts(files, options)
+    format = FORMATS[name]
+    options = replace(options, format=name)
+    if format.table is not None:
+        tables = [read_explained(path, options, format.table) for path in parts]
+        loaded = load_table(join_tables(tables), options, told)
+    else:
+        assert format.graph is not None
+        if len(parts) > 1:
+            raise ArgumentError(
+                f"several files make one graph only if they are tables of edges ({', '.join(_TABLES)}), got {name}"
+            )
+        loaded = read_explained(parts[0], options, format.graph)
+    if not loaded.graph.num_nodes:
+        raise GraphError(f"{told}: the graph has no nodes, so there is nothing to encode")
+    return replace(loaded, file=told, format=name)
+
+
+def find_parts(files: Files, options: ReadOptions) -> tuple[str, list[Path], str]:
+    """The format of the files, the files that make the graph, and how to speak of them all."""
     if options.format is not None and options.format not in FORMATS:
         raise unknown_choice("format", options.format, FORMATS)
     given = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
@@ -188,21 +208,7 @@ def read_files(files: Files, options: ReadOptions) -> LoadedGraph:
     name = names.pop()
     _check_applicable(name, options, f"the format {name!r}")
     told = ", ".join(map(str, given)) if len(given) < 4 else f"{given[0]} and {len(given) - 1} more files"
-    format = FORMATS[name]
-    options = replace(options, format=name)
-    if format.table is not None:
-        tables = [_read(path, options, format.table) for path in parts]
-        loaded = load_table(join_tables(tables), options, told)
-    else:
-        assert format.graph is not None
-        if len(parts) > 1:
-            raise ArgumentError(
-                f"several files make one graph only if they are tables of edges ({', '.join(_TABLES)}), got {name}"
-            )
-        loaded = _read(parts[0], options, format.graph)
-    if not loaded.graph.num_nodes:
-        raise GraphError(f"{told}: the graph has no nodes, so there is nothing to encode")
-    return replace(loaded, file=told, format=name)
+    return name, parts, told
 
 
 def _parts(path: Path, options: ReadOptions) -> list[Path]:
@@ -221,7 +227,8 @@ def _parts(path: Path, options: ReadOptions) -> list[Path]:
     return inside
 
 
-def _read(path: Path, options: ReadOptions, read: Callable[[Path, ReadOptions], Any]) -> Any:
+def read_explained(path: Path, options: ReadOptions, read: Callable[[Path, ReadOptions], Any]) -> Any:
+    """Read, with what the system says as an error that names the file."""
     try:
         return read(path, options)
     except RFPError:

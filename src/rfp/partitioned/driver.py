@@ -31,6 +31,14 @@ from rfp.rounding import Rounding
 
 Array = NDArray[Any]
 
+# Is told (step, what, tasks done, tasks in all).
+Tick = Callable[[str, str, int, int], None]
+
+
+def no_tick(step: str, what: str, done: int, total: int) -> None:
+    """For those who do not look."""
+
+
 # A file that turns out damaged again and again is a disk to be replaced, not a block to be computed again.
 _MAX_REPAIRS = 100
 
@@ -142,7 +150,7 @@ class Driver:
     executor: Executor
     steps: Sequence[StepPlan]
     norms: Sequence[float | None]
-    tick: Callable[[str, str, int, int], None] = lambda step, what, done, total: None
+    tick: Tick = no_tick
     say: Callable[[str], None] = lambda line: None
     repairs: int = field(default=0, init=False)
 

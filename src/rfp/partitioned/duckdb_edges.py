@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rfp.errors import FileError, GraphError, MissingExtraError
+from rfp.edge_table.node_ids import doubtful_texts, shown
+from rfp.errors import FileError, GraphError, MissingExtraError, WriteError
 from rfp.partitioned.layout import Layout, StoredGraph
 from rfp.partitioned.prepare import write_sorted
 from rfp.partitioned.row_blocks import BlockLimit, BlockWriter
@@ -24,22 +25,31 @@ _SORTING_PART = 0.5
 
 
 @dataclass(frozen=True)
-class EdgeTable:
+class EdgeScan:
     """A table of edges that DuckDB can scan.
 
     Args:
-        scan: An SQL relation with the columns below, e.g. ``read_parquet('edges.parquet')``.
+        relation: In SQL, with the columns below, e.g. ``read_parquet('edges.parquet')``.
         source: SQL expression of the source id.
         target: Of the target id.
         weight: Of the weight, or ``None``.
         files: What is scanned.
+        direction: Of Gephi's column of types, or ``None``.
+        checked: Whether ids and weights have been looked at: missing ones, text in which a mistake is not seen.
     """
 
-    scan: str
+    relation: str
     source: str
     target: str
     weight: str | None
     files: tuple[Path, ...]
+    direction: str | None = None
+    checked: bool = False
+
+    @property
+    def told(self) -> str:
+        """The files, for errors."""
+        return ", ".join(path.name for path in self.files[:2]) + (", ..." if len(self.files) > 2 else "")
 
 
 @contextmanager
@@ -62,6 +72,11 @@ def connected(folder: Path, memory: int, threads: int | None = None) -> Iterator
             f"sorting the edges needs more than {memory / 1e6:.0f} MB of memory; allow more with --memory"
         ) from error
     except duckdb.IOException as error:
+        if "no space" in str(error).lower() or "disk" in str(error).lower():
+            raise WriteError(
+                f"{_first_line(error)}; free some space, or choose another folder: what is sorted beyond the memory "
+                f"goes to {folder}"
+            ) from error
         raise FileError(f"{_first_line(error)}; the folder for what does not fit in memory is {folder}") from error
     except duckdb.Error as error:
         raise FileError(_first_line(error)) from error
@@ -79,15 +94,15 @@ def _quoted(path: Path) -> str:
 
 
 def prepare_table(
-    table: EdgeTable,
+    table: EdgeScan,
     layout: Layout,
     *,
-    directed: bool,
+    directed: bool | None,
     duplicates: str | None,
     memory: int,
     limit: BlockLimit,
     num_nodes: int | None = None,
-    sides: Sequence[str] = (),
+    sides: Callable[[bool], Sequence[str]] = lambda symmetric: (),
     source: dict[str, Any] | None = None,
     say: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> StoredGraph:
@@ -99,16 +114,19 @@ def prepare_table(
     Args:
         table: What to read.
         layout: The folder to write to.
-        directed: Keep the direction of the edges.
+        directed: Keep the direction of the edges. ``None``: as the column of types says, if there is one.
         duplicates: How edges with the same ends become one; see :func:`~rfp.partitioned.row_blocks.merge`.
         memory: Bytes that may be used, about.
         limit: How large a block may become.
         num_nodes: The ids are 0 to ``num_nodes - 1``.
-        sides: Further matrices to write, of :data:`rfp.partitioned.layout.SIDES`.
+        sides: Further matrices to write, of :data:`rfp.partitioned.layout.SIDES`, of a symmetric matrix or another.
         source: For the manifest.
         say: Told ``(what, done, total)``.
     """
     with connected(layout.folder / "preparing", max(int(memory * _SORTING_PART), 64_000_000)) as database:
+        if directed is None:
+            directed = _direction(database, table)
+        more = sides(not directed)
         say("numbering nodes", 0, 1)
         ids = _number(database, table, num_nodes, layout, in_order=duplicates == "first")
         if not ids.num_nodes:
@@ -116,7 +134,7 @@ def prepare_table(
         arcs = _arcs(ids, directed=directed)
         say("counting edges", 0, 1)
         entries = _entries_of_rows(database, arcs, ids.num_nodes)
-        total, cuts = int(entries.sum()), limit.cuts(_largest_rows(database, arcs, entries, sides))
+        total, cuts = int(entries.sum()), limit.cuts(_largest_rows(database, arcs, entries, more))
         writer = BlockWriter(layout, cuts, symmetric=not directed)
         del entries
 
@@ -133,7 +151,7 @@ def prepare_table(
 
         sort(arcs, writer, total)
         stored = writer.finish(source or {})
-        for side in sides:
+        for side in more:
             other = BlockWriter(layout, cuts, symmetric=side == "sym", side=side)
             sort(_side(arcs, side), other, total * (1 if side == "T" else 2), both=side == "sym")
             other.finish({})
@@ -173,33 +191,58 @@ class _Numbered:
     num_nodes: int
 
 
-def _number(database: Any, table: EdgeTable, num_nodes: int | None, layout: Layout, *, in_order: bool) -> _Numbered:
+def _number(database: Any, table: EdgeScan, num_nodes: int | None, layout: Layout, *, in_order: bool) -> _Numbered:
     weight = f"CAST({table.weight} AS DOUBLE)" if table.weight else "CAST(1 AS DOUBLE)"
     place = "row_number() OVER ()" if in_order else "0"
-    base = f"SELECT {table.source} AS s, {table.target} AS t, {weight} AS w, {place} AS r FROM {table.scan}"
+    base = f"SELECT {table.source} AS s, {table.target} AS t, {weight} AS w, {place} AS r FROM {table.relation}"
     kinds = [str(row[1]) for row in database.execute(f"DESCRIBE {base}").fetchall()]
     _check(database, base, table)
     if all(_is_integer(kind) for kind in kinds[:2]):
         return _number_integers(database, base, num_nodes, layout)
     if num_nodes is not None:
         raise GraphError("--num-nodes is for integer ids, and these are text")
-    return _number_texts(database, base, layout)
+    return _number_texts(database, base, table, layout)
 
 
 def _is_integer(kind: str) -> bool:
     return kind.upper() in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
-def _check(database: Any, base: str, table: EdgeTable) -> None:
+def _check(database: Any, base: str, table: EdgeScan) -> None:
     """Raise for missing ids and weights that are no numbers."""
+    if table.checked:
+        return
     missing, wrong = database.execute(
         f"SELECT count(*) FILTER (s IS NULL OR t IS NULL), count(*) FILTER (w IS NULL OR NOT isfinite(w)) FROM ({base})"
     ).fetchall()[0]
-    names = ", ".join(path.name for path in table.files[:2]) + (", ..." if len(table.files) > 2 else "")
     if missing:
-        raise GraphError(f"{names}: {missing} edges have no source or no target; remove them")
+        raise GraphError(f"{table.told}: {missing} edges have no source or no target; remove them")
     if wrong:
-        raise GraphError(f"{names}: {wrong} weights are missing or not finite; correct them, or use --unweighted")
+        raise GraphError(f"{table.told}: {wrong} weights are missing or not finite; correct them, or use --unweighted")
+
+
+def _check_texts(database: Any, table: EdgeScan) -> None:
+    """Raise for text ids in which a mistake would not be seen."""
+    for pattern, advice in [] if table.checked else doubtful_texts(blanks_separate=False, any_text=True):
+        query = f"SELECT id FROM ids WHERE regexp_matches(id, '{pattern}') LIMIT 1"
+        for (name,) in database.execute(query).fetchall():
+            raise GraphError(f"{table.told}: {advice.format(shown(name))}")
+
+
+def _direction(database: Any, table: EdgeScan) -> bool:
+    """What the column of types says, by the rule of :func:`rfp.edge_table.table.direction_of`."""
+    if table.direction is None:
+        return False
+    query = f"SELECT DISTINCT lower({table.direction}) FROM {table.relation} LIMIT 3"
+    kinds = {row[0] for row in database.execute(query).fetchall()}
+    if not kinds or not kinds <= {"directed", "undirected"}:
+        return False
+    if len(kinds) > 1:
+        raise GraphError(
+            f"{table.told}: some edges are of the type directed, others undirected; a graph is one or the other: say "
+            "--directed or --undirected"
+        )
+    return kinds == {"directed"}
 
 
 def _number_integers(database: Any, base: str, num_nodes: int | None, layout: Layout) -> _Numbered:
@@ -207,7 +250,9 @@ def _number_integers(database: Any, base: str, num_nodes: int | None, layout: La
     if low is None:
         return _Numbered(base, num_nodes or 0)
     if low < 0:
-        raise GraphError(f"node id {low} is negative; expected integers from 0 on (or text ids such as n1)")
+        raise GraphError(f"node id {low} is negative; expected integers from 0 on, or --ids text")
+    if high >= 2**63:
+        raise GraphError(f"node id {high} is larger than 2^63 - 1; read the ids with --ids text")
     if num_nodes is not None:
         if high >= num_nodes:
             raise GraphError(
@@ -225,7 +270,7 @@ def _number_integers(database: Any, base: str, num_nodes: int | None, layout: La
     return _joined(base, count)
 
 
-def _number_texts(database: Any, base: str, layout: Layout) -> _Numbered:
+def _number_texts(database: Any, base: str, table: EdgeScan, layout: Layout) -> _Numbered:
     database.execute(
         f"CREATE TABLE ids AS SELECT id, row_number() OVER (ORDER BY first) - 1 AS number FROM ("
         f"  SELECT id, min(place) AS first FROM ("
@@ -234,6 +279,7 @@ def _number_texts(database: Any, base: str, layout: Layout) -> _Numbered:
         f"    UNION ALL SELECT CAST(t AS VARCHAR), 2 * line + 1 FROM edges"
         f"  ) GROUP BY id)"
     )
+    _check_texts(database, table)
     _save_ids(database, layout)
     return _joined(base, int(database.execute("SELECT count(*) FROM ids").fetchall()[0][0]))
 

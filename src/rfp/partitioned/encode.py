@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, FileError
 from rfp.io.metadata import versions
+from rfp.io.options import ReadOptions
 from rfp.operators import NORMS, parse_name
-from rfp.partitioned.driver import Driver, plan_steps
+from rfp.partitioned.driver import Driver, Tick, no_tick, plan_steps
 from rfp.partitioned.executors import Executor, Serial
 from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 from rfp.partitioned.lock import locked
-from rfp.partitioned.prepare import prepare_graph
 from rfp.partitioned.reader import PartitionedEncoding, open_encoding
 from rfp.partitioned.row_blocks import BlockLimit
+from rfp.partitioned.sources import FileSource, GraphSource, Source
 from rfp.partitioned.tasks import Plan, stored_operator
 from rfp.settings import STARTS, Arguments, Settings
 
 NORMALIZATIONS = ("qr", "l2", "none")
 # The parts of the memory allowed: one panel of all nodes, and one block of rows.
 _PANEL_PART, _BLOCK_PART = 0.45, 0.15
+# What the ticks of preparing call their step.
+PREPARING = "graph"
+# What lies in a folder of ours before there is a manifest.
+OWN_NAMES = ("lock", "graph", "graph-T", "graph-sym", "preparing", "states", "manifest.json")
 # Copies of a block's states that are there at a time: panels read, joined, multiplied.
 _STATE_COPIES = 4
 
@@ -35,7 +41,7 @@ def encode(
     memory: int = 2_000_000_000,
     executor: Executor | None = None,
     device: str = "cpu",
-    tick: Callable[[str, str, int, int], None] = lambda step, what, done, total: None,
+    tick: Tick = no_tick,
     say: Callable[[str], None] = lambda line: None,
     **arguments: Unpack[Arguments],
 ) -> PartitionedEncoding:
@@ -49,11 +55,12 @@ def encode(
         graph: Anything :func:`rfp.as_graph` reads, one graph.
         folder: Made if it is not there. Its format: :mod:`rfp.partitioned.layout`.
         settings: The arguments; operators by name, distributions by name.
-        memory: Bytes that each worker may use, about. It decides the blocks and panels, when the folder is new.
+        memory: Bytes of numbers that each worker may hold, about, beside what Python and PyTorch take for themselves.
+            It decides the blocks and panels, when the folder is new.
         executor: Runs the tasks: :class:`~rfp.partitioned.executors.Serial` by default.
         device: ``"cuda"``: workers that have a GPU multiply on it, those without on their CPU. The bits of a result
             are those of the device it was computed on.
-        tick: Told ``(step, what, tasks done, tasks in all)``.
+        tick: Told ``(step, what, tasks done, tasks in all)``; of the graph's preparing the step is ``"graph"``.
         say: Gets a line for what is out of the ordinary.
 
     Example:
@@ -64,11 +71,62 @@ def encode(
         >>> bool((states - rfp.encode(club, num_channels=4, num_steps=8).states).abs().max() < 1e-5)
         True
     """
+    source = GraphSource(as_graph(graph))
     settings = Settings.of(settings, arguments)
+    return encode_source(source, folder, settings, memory=memory, executor=executor, device=device, tick=tick, say=say)
+
+
+def encode_files(
+    files: str | Path | Sequence[str | Path],
+    folder: str | Path,
+    settings: Settings | None = None,
+    *,
+    options: ReadOptions | None = None,
+    memory: int = 2_000_000_000,
+    executor: Executor | None = None,
+    device: str = "cpu",
+    tick: Tick = no_tick,
+    say: Callable[[str], None] = lambda line: None,
+    **arguments: Unpack[Arguments],
+) -> PartitionedEncoding:
+    """:func:`encode` of files that may be larger than memory: text and Parquet are sorted by DuckDB within the memory.
+
+    Args:
+        files: As :func:`rfp.read_graph` takes them: a file, several, or a folder of parts.
+        folder: See :func:`encode`, as for the other arguments.
+        options: How to read them.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> here = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (here / "friends.csv").write_text("ann,bob\\nbob,cy\\ncy,ann\\n")
+        >>> encoded = encode_files(here / "friends.csv", here / "store", num_channels=2, num_steps=1)
+        >>> encoded.node_ids().tolist(), tuple(encoded.step(1).shape)
+        (['ann', 'bob', 'cy'], (1, 3, 2))
+    """
+    given = [files] if isinstance(files, str | Path) else files
+    source = FileSource(tuple(map(str, given)), options or ReadOptions())
+    settings = Settings.of(settings, arguments)
+    return encode_source(source, folder, settings, memory=memory, executor=executor, device=device, tick=tick, say=say)
+
+
+def encode_source(
+    source: Source,
+    folder: str | Path,
+    settings: Settings,
+    *,
+    memory: int,
+    executor: Executor | None = None,
+    device: str = "cpu",
+    tick: Tick = no_tick,
+    say: Callable[[str], None] = lambda line: None,
+) -> PartitionedEncoding:
+    """What :func:`encode` and :func:`encode_files` are: prepare the graph, then make every step that is not there."""
+    plain = plain_arguments(settings)
     layout = Layout(Path(folder))
-    layout.folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(layout)
     with locked(layout.folder):
-        manifest = _manifest(graph, layout, settings, memory)
+        manifest = _manifest(source, layout, settings, plain, memory, tick, say)
         powers = [int(parse_name(name)["power"] or 1) for name in settings.operators]
         operators = tuple(stored_operator(name, manifest.graph.symmetric) for name in settings.operators)
         plan = Plan(
@@ -79,7 +137,7 @@ def encode(
             manifest.panel,
             str(settings.distribution),
             settings.seed,
-            str(settings.dtype).removeprefix("torch."),
+            plain["dtype"],
             operators,
             device,
         )
@@ -98,22 +156,51 @@ def encode(
     return encoding
 
 
-def _manifest(graph: Any, layout: Layout, settings: Settings, memory: int) -> Manifest:
+def _make_folder(layout: Layout) -> None:
+    """The folder, unless it holds what is not ours."""
+    try:
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in layout.folder.iterdir()}
+    except OSError as error:
+        raise FileError(f"{layout.folder}: cannot be used as a folder ({error.strerror})") from error
+    strange = sorted(name for name in there if name not in OWN_NAMES and not name.startswith(".manifest"))
+    if strange and not layout.manifest_file.exists():
+        raise FileError(f"{layout.folder} holds {strange[0]!r}, which is no part of an encoding; give a new folder")
+
+
+def _manifest(
+    source: Source,
+    layout: Layout,
+    settings: Settings,
+    plain: dict[str, Any],
+    memory: int,
+    tick: Tick,
+    say: Callable[[str], None],
+) -> Manifest:
     """The manifest of the folder, made if there is none; refuses another encoding."""
-    arguments = plain_arguments(settings)
     if layout.manifest_file.exists():
         manifest = layout.read_manifest()
-        _refuse_others(layout, manifest, arguments, as_graph(graph))
+        _refuse_others(layout, manifest, plain, source)
         return manifest
-    read = as_graph(graph)
-    if read.num_graphs != 1:
-        raise ArgumentError(f"a partitioned encoding is of one graph, got {read.num_graphs}; rfp.encode takes batches")
     item = settings.dtype.itemsize * settings.num_trajectories
     limit = BlockLimit(int(memory * _BLOCK_PART), _STATE_COPIES * item * settings.num_channels)
-    read = read.to("cpu")
-    stored = prepare_graph(read, layout, limit=limit, sides=sides_of(settings, read.is_undirected()))
+
+    def sides(symmetric: bool) -> list[str]:
+        return sorted({stored_operator(name, symmetric).side for name in settings.operators} - {""})
+
+    preparing = layout.folder / "preparing"
+    shutil.rmtree(preparing, ignore_errors=True)  # of a run that was killed
+    try:
+        stored = source.prepare(layout, limit, memory, sides, lambda what, d, total: tick(PREPARING, what, d, total))
+    finally:
+        shutil.rmtree(preparing, ignore_errors=True)
     panel = panel_width(stored, item, settings.num_channels, int(memory * _PANEL_PART))
-    manifest = Manifest(stored, arguments, panel, versions=dict(versions()))
+    if stored.num_nodes * item * panel > memory * _PANEL_PART:
+        say(
+            f"one channel of {stored.num_nodes:,} nodes takes {stored.num_nodes * item / 1e6:,.0f} MB, more than the "
+            f"{memory * _PANEL_PART / 1e6:,.0f} MB for it: more memory than was allowed will be used"
+        )
+    manifest = Manifest(stored, plain, panel, versions=dict(versions()))
     layout.write_manifest(manifest)
     return manifest
 
@@ -160,21 +247,14 @@ def plain_arguments(settings: Settings) -> dict[str, Any]:
     }
 
 
-def sides_of(settings: Settings, symmetric: bool) -> list[str]:
-    """The matrices beside A that the operators need."""
-    sides = {stored_operator(str(name), symmetric).side for name in settings.operators}
-    return sorted(sides - {""})
-
-
-def _refuse_others(layout: Layout, manifest: Manifest, arguments: dict[str, Any], graph: Any) -> None:
+def _refuse_others(layout: Layout, manifest: Manifest, arguments: dict[str, Any], source: Source) -> None:
     there = manifest.arguments or {}
     other = [
         f"{name} is {there.get(name)!r} there and {value!r} here"
         for name, value in arguments.items()
         if there.get(name) != value
     ]
-    if int(graph.keys[0]) != manifest.graph.key or graph.num_nodes != manifest.graph.num_nodes:
-        other.append(f"the graph there has {manifest.graph.num_nodes} nodes and other edges")
+    other += source.differences(manifest.graph)
     if other:
         raise FileError(
             f"{layout.folder} holds another encoding: {'; '.join(other)}. Choose another folder, or remove it"

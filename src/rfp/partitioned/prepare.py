@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,9 +89,3 @@ def _hand_on(batch: dict[str, Any], writer: BlockWriter, duplicates: str | None,
         merged = merge(merged.row, merged.col // 2, merged.value, LARGER)
     writer.hash_edges(merged.row, merged.col)
     writer.add(merged)
-
-
-def describe_source(paths: list[Path]) -> dict[str, Any]:
-    """Names, lengths and times of change of the files a graph was made from: whether they are still the same."""
-    stats = [(str(path), path.stat()) for path in paths]
-    return {"files": [{"name": name, "bytes": stat.st_size, "changed_ns": stat.st_mtime_ns} for name, stat in stats]}

@@ -1,0 +1,179 @@
+"""Files larger than memory: the same graph, names and encoding as when they are read whole."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import rfp
+from rfp.errors import ArgumentError, FileError, GraphError, RFPError
+from rfp.io import ReadOptions, read_files
+from rfp.partitioned import PartitionedEncoding, encode_files
+from rfp.partitioned.encode import encode_source
+from rfp.partitioned.sources import FileSource
+from rfp.settings import Settings
+
+ARGUMENTS: dict[str, Any] = {"num_channels": 3, "num_steps": 2}
+NUMBERS = "# some edges\n" + "".join(f"{i % 23} {(7 * i + 3) % 31}\n" for i in range(120))
+NAMES = "who,whom,weight\n" + "".join(f"n{i % 11},m{i % 7},{0.5 + i % 3}\n" for i in range(60))
+
+TEXTS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "numbers": ([NUMBERS], {}),
+    "names": ([NAMES], {"duplicates": "first"}),
+    "sums": ([NAMES], {"duplicates": "sum", "directed": True}),
+    "two files": ([NUMBERS, NUMBERS.replace(" ", ",")], {}),
+    "text in the second file": ([NUMBERS, "5 x\nx 3\n"], {}),
+    "numbered nodes": ([NUMBERS], {"num_nodes": 50}),
+    "as text": ([NUMBERS], {"ids": "text"}),
+    "types": (["source,target,type\n0,1,Directed\n1,2,Directed\n2,0,Directed\n"], {}),
+}
+
+
+def same(encoded: PartitionedEncoding, files: Any, options: ReadOptions) -> None:
+    loaded = read_files(files, options)
+    ids = encoded.node_ids()
+    assert (None if ids is None else ids.tolist()) == (None if loaded.node_ids is None else loaded.node_ids.tolist())
+    expected = rfp.encode(loaded.graph, backend="sparse", **ARGUMENTS)
+    assert torch.equal(encoded.step(0), expected.states[:, :, 0])
+    torch.testing.assert_close(encoded.trajectory().storage, expected.storage, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_what_the_reader_in_memory_makes_of_it(tmp_path: Path, name: str) -> None:
+    texts, arguments = TEXTS[name]
+    options = ReadOptions(**arguments)
+    (tmp_path / "parts").mkdir()
+    for number, text in enumerate(texts):
+        (tmp_path / "parts" / f"{number}.txt").write_text(text)
+    encoded = encode_files(tmp_path / "parts", tmp_path / "store", options=options, **ARGUMENTS)
+    same(encoded, tmp_path / "parts", options)
+    assert sorted(path.name for path in (tmp_path / "store").iterdir()) == ["graph", "lock", "manifest.json", "states"]
+
+
+@pytest.mark.parametrize("ids", ["numbers", "texts", "dictionary"])
+def test_a_folder_of_parquet_is_what_the_reader_in_memory_makes_of_it(tmp_path: Path, ids: str) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "parts").mkdir()
+    for number in range(3):
+        ends = rng.integers(0, 40, (2, 50))
+        columns: list[Any] = [pa.array(ends[0]), pa.array(ends[1])]
+        if ids != "numbers":
+            columns = [column.cast(pa.string()) for column in columns]
+        if ids == "dictionary":
+            columns = [column.dictionary_encode() for column in columns]
+        table = pa.table({"src": columns[0], "dst": columns[1], "weight": pa.array(rng.choice([1, 2, 3], 50))})
+        pq.write_table(table, tmp_path / "parts" / f"{number}.parquet", row_group_size=7)
+    options = ReadOptions(duplicates="first")
+    encoded = encode_files(tmp_path / "parts", tmp_path / "store", options=options, **ARGUMENTS)
+    same(encoded, tmp_path / "parts", options)
+
+
+def test_first_appearance_and_first_weight_follow_the_file_also_in_parallel(tmp_path: Path) -> None:
+    # More row groups than threads, ids that appear in scrambled order, duplicates far apart.
+    rng = np.random.default_rng(1)
+    ends = rng.integers(0, 2_000, (2, 40_000))
+    names = [pa.array([f"n{x}" for x in end]) for end in ends.tolist()]
+    table = pa.table({"source": names[0], "target": names[1], "weight": pa.array(rng.random(40_000))})
+    pq.write_table(table, tmp_path / "edges.parquet", row_group_size=4_000)
+    options = ReadOptions(duplicates="first")
+    same(
+        encode_files(tmp_path / "edges.parquet", tmp_path / "store", options=options, **ARGUMENTS),
+        tmp_path / "edges.parquet",
+        options,
+    )
+
+
+def test_other_formats_are_read_into_memory_first(tmp_path: Path) -> None:
+    import networkx as nx
+
+    nx.write_gml(nx.relabel_nodes(nx.karate_club_graph(), str), tmp_path / "club.gml")
+    encoded = encode_files(tmp_path / "club.gml", tmp_path / "store", **ARGUMENTS)
+    same(encoded, tmp_path / "club.gml", ReadOptions())
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("0 1\n1 2 3\n", {}, "line 2: 3 columns where the first line has 2"),
+        ("0 1\n-1 2\n", {}, "node id -1 is negative"),
+        ("0 1\n1 7\n", {"num_nodes": 3}, "node id 7 is out of range for --num-nodes 3"),
+        ("0 1 2\n0 1 3\n", {}, "different weights"),
+        ("0 1\n0 1\n", {"duplicates": "error"}, "listed more than once"),
+        ("# nothing\n", {}, "holds no edges"),
+    ],
+)
+def test_bad_text_is_one_clear_line_and_leaves_nothing_to_go_on_from(
+    tmp_path: Path, text: str, arguments: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "edges.txt").write_text(text)
+    with pytest.raises(RFPError, match=message):
+        encode_files(tmp_path / "edges.txt", tmp_path / "store", options=ReadOptions(**arguments), **ARGUMENTS)
+    assert not (tmp_path / "store" / "manifest.json").exists()
+    assert not (tmp_path / "store" / "preparing").exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "message"),
+    [
+        ({"source": [0.5], "target": [1.5]}, {}, "integers or text"),
+        ({"source": ["a"], "target": ["b"]}, {"ids": "int"}, "the columns of ids are text"),
+        ({"source": ["a"], "target": ["b"]}, {"num_nodes": 4}, "with --num-nodes"),
+        ({"source": [0], "target": [1], "weight": ["x"]}, {}, "must be numbers"),
+        ({"source": ["a\x01"], "target": ["b"]}, {}, "control character"),
+        ({"source": [2**63], "target": [1]}, {}, "larger than 2"),
+        (
+            {"source": [0, 1], "target": [1, 2], "type": ["Directed", "Undirected"]},
+            {},
+            "say --directed or --undirected",
+        ),
+    ],
+)
+def test_bad_parquet_is_one_clear_line(
+    tmp_path: Path, columns: dict[str, Any], arguments: dict[str, Any], message: str
+) -> None:
+    arrays = {
+        name: pa.array(values, pa.uint64()) if 2**63 in values else pa.array(values) for name, values in columns.items()
+    }
+    pq.write_table(pa.table(arrays), tmp_path / "edges.parquet")
+    with pytest.raises(GraphError, match=message):
+        encode_files(tmp_path / "edges.parquet", tmp_path / "store", options=ReadOptions(**arguments), **ARGUMENTS)
+
+
+def test_parts_with_other_columns_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"source": [0], "target": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"target": [0], "source": [1]}), tmp_path / "b.parquet")
+    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    with pytest.raises(GraphError, match="other columns"):
+        encode_files(files, tmp_path / "store", **ARGUMENTS)
+
+
+def test_a_changed_file_or_option_is_refused_with_the_difference(tmp_path: Path) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text(NUMBERS)
+    encode_files(path, tmp_path / "store", **ARGUMENTS)
+    encode_files(path, tmp_path / "store", **ARGUMENTS)  # nothing is left to do
+    with pytest.raises(FileError, match="directed is None there and True here"):
+        encode_files(path, tmp_path / "store", options=ReadOptions(directed=True), **ARGUMENTS)
+    stat = path.stat()
+    path.write_text(NUMBERS + "0 1\n")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(FileError, match=r"edges\.txt had 639 bytes .* then and has 643 bytes"):
+        encode_files(path, tmp_path / "store", **ARGUMENTS)
+    path.rename(tmp_path / "other.txt")
+    with pytest.raises(FileError, match=r"the files there are edges\.txt, here other\.txt"):
+        encode_files(tmp_path / "other.txt", tmp_path / "store", **ARGUMENTS)
+
+
+def test_standard_input_and_strange_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="standard input"):
+        encode_source(FileSource(("-",)), tmp_path / "store", Settings(), memory=10**6)
+    (tmp_path / "edges.txt").write_text(NUMBERS)
+    with pytest.raises(FileError, match="no part of an encoding; give a new folder"):
+        encode_files(tmp_path / "edges.txt", tmp_path, **ARGUMENTS)
+    with pytest.raises(FileError, match="no such file"):
+        encode_files(tmp_path / "none.txt", tmp_path / "new", **ARGUMENTS)
