@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.settings import Settings
-from rfp.trajectory import Report, Trajectory
+from rfp.trajectory import Report
 
 
 class EncodingCache:
@@ -47,20 +48,23 @@ class EncodingCache:
                 digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
-    def load(self, key: str, device: torch.device) -> Trajectory | None:
-        path = self.folder / f"{key}.pt"
+    def through(
+        self,
+        settings: Settings,
+        graph: Graph,
+        features: Tensor | None,
+        graph_keys: Tensor | None,
+        compute: Callable[[], tuple[Tensor, Report]],
+    ) -> tuple[Tensor, Report]:
+        """The states and the report of these arguments; computed, and kept, where they are not here."""
+        path = self.folder / f"{self.key(settings, graph, features, graph_keys)}.pt"
         try:
-            content = torch.load(path, map_location=device, weights_only=True)
+            content = torch.load(path, map_location=graph.device, weights_only=True)
             events = json.loads(content["events"])
-            return Trajectory(content["storage"], Report(content["backend"], f"cached in {path}", [events]))
-        except FileNotFoundError:
-            return None
-        except Exception:  # torch.load names no exception type; any unreadable entry is computed again
-            return None
-
-    def save(self, key: str, trajectory: Trajectory) -> None:
+            return content["storage"], Report(content["backend"], f"cached in {path}", [events])
+        except Exception:  # torch.load names no exception type; what cannot be read is computed again
+            storage, report = compute()
         self.folder.mkdir(parents=True, exist_ok=True)
-        report = trajectory.report
-        content = {"storage": trajectory.storage, "backend": report.backend, "events": json.dumps(report.events)}
-        with atomic_files([self.folder / f"{key}.pt"]) as (file,):
-            torch.save(content, file)
+        with atomic_files([path]) as (file,):
+            torch.save({"storage": storage, "backend": report.backend, "events": json.dumps(report.events)}, file)
+        return storage, report

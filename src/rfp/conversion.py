@@ -12,7 +12,7 @@ from torch import Tensor
 from rfp.edge_table.frames import is_frame, load_frame
 from rfp.edge_table.options import LoadedGraph, TableOptions
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, batch_graphs, from_scipy
+from rfp.graph import Graph, batch_graphs
 
 
 def as_graph(graph: Any, *, weight: Any = None) -> Graph:
@@ -43,16 +43,13 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
     """
     if isinstance(graph, Graph | LoadedGraph):
         return _reweighted(graph if isinstance(graph, Graph) else graph.graph, weight)
-    if isinstance(graph, list):
-        if weight is not None and not isinstance(weight, str):
-            raise ArgumentError("weight must be a name for a list of graphs; give each its own edge_weight")
-        return batch_graphs([as_graph(one, weight=weight) for one in graph])
     if isinstance(graph, tuple):
         if len(graph) != 2 or not isinstance(graph[0], Tensor | np.ndarray):
             raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
         return Graph(_edge_index(graph[0]), int(graph[1]), _weights(weight))
     if is_frame(graph):
-        return _from_frame(graph, weight)
+        loaded = load_frame(graph, _column(weight))
+        return _of_numbers(loaded)
     if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
         return _from_networkx(graph, weight)
     if getattr(graph, "edge_index", None) is not None:
@@ -65,6 +62,10 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
         return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
     if sp.issparse(graph) or isinstance(graph, Tensor | np.ndarray) or hasattr(graph, "sparse_sizes"):
         return _no_weights_beside(_from_matrix(graph), weight)
+    if isinstance(graph, list):
+        if weight is not None and not isinstance(weight, str):
+            raise ArgumentError("weight must be a name for a list of graphs; give each its own edge_weight")
+        return batch_graphs([as_graph(one, weight=weight) for one in graph])
     raise GraphError(
         f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
         "edge_index or (edge_index, num_nodes), a matrix (SciPy, NumPy, torch), a NetworkX graph, a data frame of "
@@ -131,15 +132,14 @@ def _no_weights_beside(graph: Graph, weight: Any) -> Graph:
 
 def _from_matrix(matrix: Any) -> Graph:
     """A matrix of any kind, on the device it is on; entries that are all 1 are no weights."""
-    if sp.issparse(matrix):
-        _refuse_complex(np.iscomplexobj(matrix))
-        return from_scipy(matrix)
     if hasattr(matrix, "sparse_sizes"):  # torch_sparse.SparseTensor
         row, col, value = matrix.coo()
         return _from_entries(torch.stack([row, col]), value, tuple(matrix.sparse_sizes()))
-    if isinstance(matrix, np.ndarray):
+    if sp.issparse(matrix) or isinstance(matrix, np.ndarray):
         _refuse_complex(np.iscomplexobj(matrix))
-        return from_scipy(sp.coo_array(matrix))
+        listed = sp.coo_array(matrix)
+        edge_index = torch.from_numpy(np.stack([listed.row, listed.col]).astype(np.int64))
+        return _from_entries(edge_index, torch.from_numpy(listed.data.astype(np.float64)), matrix.shape)
     _refuse_complex(matrix.is_complex())
     entries = matrix.to_sparse_coo() if matrix.layout != torch.strided else matrix.to_sparse()
     entries = entries.coalesce()
@@ -186,10 +186,14 @@ def _from_networkx(nx_graph: Any, weight: Any) -> Graph:
     return Graph(edge_index.view(2, -1), len(number), values if weighted else None)
 
 
-def _from_frame(frame: Any, weight: Any) -> Graph:
+def _column(weight: Any) -> TableOptions:
     if weight is not None and not isinstance(weight, str):
         raise ArgumentError(f"weight must be the name of a column of the frame, got {type(weight).__name__}")
-    loaded = load_frame(frame, TableOptions(weight=weight))
+    return TableOptions(weight=weight)
+
+
+def _of_numbers(loaded: LoadedGraph) -> Graph:
+    """The graph of a table whose ids are its node numbers."""
     if loaded.node_ids is not None:
         raise GraphError(
             "the ids of the frame are not 0 to n - 1, so the rows of a result would have no names; read it with "

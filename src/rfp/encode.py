@@ -12,11 +12,10 @@ from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
 from rfp.features import mixed_keys
-from rfp.graph import Graph
 from rfp.propagate import run_problem
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import Memory
-from rfp.trajectory import Trajectory
+from rfp.trajectory import Report, Trajectory
 
 
 @shows_settings(Arguments)
@@ -62,25 +61,19 @@ def encode(
         (torch.Size([1, 4, 4, 2]), torch.Size([1, 4, 8]))
     """
     settings, read = Settings.of(settings, arguments), as_graph(graph, weight=weight)
-    stored = None if settings.cache is None else EncodingCache(settings.cache)
-    if stored is not None:
-        key = stored.key(settings, read, features, graph_keys)
-        hit = stored.load(key, read.device)
-        if hit is not None:
-            return _with_origin(hit, settings, read, features, graph_keys)
-    problem = Problem.of(settings, read, features, graph_keys)
-    memory = Memory(problem)
-    report = run_problem(problem, memory, progress=progress)
-    trajectory = Trajectory(memory.storage, report)
-    if stored is not None:
-        stored.save(key, trajectory)
-    return _with_origin(trajectory, settings, read, features, graph_keys)
 
+    def compute() -> tuple[Tensor, Report]:
+        problem = Problem.of(settings, read, features, graph_keys)
+        memory = Memory(problem)
+        report = run_problem(problem, memory, progress=progress)
+        return memory.storage, report
 
-def _with_origin(
-    trajectory: Trajectory, settings: Settings, graph: Graph, features: Tensor | None, graph_keys: Tensor | None
-) -> Trajectory:
+    if settings.cache is None:
+        storage, report = compute()
+    else:
+        cache = EncodingCache(settings.cache)
+        storage, report = cache.through(settings, read, features, graph_keys, compute)
     known = settings if features is None else replace(settings, distribution="normal")
     if graph_keys is not None:  # so that nodes that arrive later continue this draw
-        graph = graph.with_keys(mixed_keys(graph_keys, graph.device))
-    return replace(trajectory, settings=known, graph=graph, drawn=features is None)
+        read = read.with_keys(mixed_keys(graph_keys, read.device))
+    return Trajectory(storage, report, known, read, drawn=features is None)

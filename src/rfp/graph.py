@@ -61,6 +61,7 @@ class Graph:
         padded: Whether there may be nodes from ``ptr[-1]`` on, which belong to no graph: those of a batch kept at one
             size. Layers and learned operators can read such a batch; nothing can be drawn for it.
         known_keys: :attr:`keys`, where they are not those of the edges: copies that draw what the original draws.
+        known_batch: :attr:`batch`, where it is known already.
         memo: What other modules derive from the graph, kept with it.
 
     Example:
@@ -77,6 +78,7 @@ class Graph:
     max_size: int | None = None
     padded: bool = False
     known_keys: Tensor | None = None  # [num_graphs]
+    known_batch: Tensor | None = None  # [num_nodes]
     memo: Memo = field(default_factory=Memo, repr=False)
 
     @classmethod
@@ -90,10 +92,11 @@ class Graph:
         max_size: int | None = None,
         padded: bool = False,
         known_keys: Tensor | None = None,
+        known_batch: Tensor | None = None,
     ) -> Graph:
         """A graph whose parts are known to fit: nothing is looked at, so a GPU is not waited for."""
         graph = object.__new__(cls)
-        given = (edge_index, num_nodes, edge_weight, ptr, max_size, padded, known_keys, Memo())
+        given = (edge_index, num_nodes, edge_weight, ptr, max_size, padded, known_keys, known_batch, Memo())
         for part, value in zip(fields(cls), given, strict=True):
             object.__setattr__(graph, part.name, value)
         return graph
@@ -163,13 +166,23 @@ class Graph:
     @cached_property
     def batch(self) -> Tensor:
         """Graph number of each node, ``[num_nodes]``."""
+        if self.known_batch is not None:
+            return self.known_batch
         graphs = torch.arange(self.num_graphs, device=self.device)
         return torch.repeat_interleave(graphs, self.sizes, output_size=self.num_nodes)
 
     @cached_property
     def largest(self) -> int:
         """Number of nodes of the largest graph (one synchronisation on a GPU, then cached)."""
-        return int(self.sizes.max()) if self.num_graphs else 0
+        return self.size_range[1]
+
+    @cached_property
+    def size_range(self) -> tuple[int, int]:
+        """Nodes of the smallest and of the largest graph (one synchronisation on a GPU, then cached)."""
+        if not self.num_graphs:
+            return 0, 0
+        smallest, largest = torch.stack(torch.aminmax(self.sizes)).tolist()
+        return smallest, largest
 
     @cached_property
     def keys(self) -> Tensor:

@@ -42,9 +42,9 @@ class Memory:
 
     def __init__(self, problem: Problem, num_kept: int | None = None) -> None:
         self.dtype, self.differentiable = problem.kept_dtype, problem.differentiable
-        b, n, k = problem.features.shape
+        b, n, k = problem.shape
         self._shape = (n, b, len(problem.operators), problem.num_steps + 1 if num_kept is None else num_kept, k)
-        self._device = problem.features.device
+        self._device = problem.device
         self._storage: Tensor | None = None
         self._parts: list[Tensor] = []
 

@@ -74,7 +74,7 @@ def problem(graph=None, **changes) -> Problem:
     graph = graph or as_graph(nx.karate_club_graph())
     fields = {
         "operators": (from_name("adjacency", graph),),
-        "features": torch.ones(1, graph.num_nodes, 2),
+        "source": torch.ones(1, graph.num_nodes, 2),
         "ptr": graph.offsets,
     }
     given = {name: changes.pop(name) for name in list(changes) if name in fields}
@@ -123,9 +123,9 @@ def test_without_numba_the_sparse_loop_runs(monkeypatch: pytest.MonkeyPatch) -> 
         ({"operators": ()}, "at least one operator"),
         ({"num_steps": -1}, "at least 0"),
         ({"normalize_every": 0}, 'normalization="none"'),
-        ({"features": torch.ones(34, 2)}, r"\[B, n, k\]"),
-        ({"features": torch.ones(1, 34, 2, dtype=torch.half)}, "float32 or float64"),
-        ({"features": torch.ones(1, 33, 2)}, "34 rows but the features have 33 nodes"),
+        ({"source": torch.ones(34, 2)}, r"\[B, n, k\]"),
+        ({"source": torch.ones(1, 34, 2, dtype=torch.half)}, "float32 or float64"),
+        ({"source": torch.ones(1, 33, 2)}, "34 rows but the features have 33 nodes"),
     ],
 )
 def test_bad_problems(changes: dict, message: str) -> None:

@@ -223,13 +223,14 @@ def solve_fused() -> dict[str, Any]:
     graph = awkward_batch(list(awkward_graphs().values())).to(DEVICE)
     for distribution in ("normal", "rademacher", "uniform"):
         options: dict[str, Any] = {"num_channels": 5, "num_trajectories": 2, "distribution": distribution, "seed": 5}
-        drawn, _ = fused.draw(graph, [from_name("adjacency", graph)], num_steps=0, **options)
-        results[f"draw {distribution}"] = drawn.cpu()
+        problem = Problem.of(Settings(num_steps=0, operators=["adjacency"], **options), graph)
+        results[f"draw {distribution}"] = fused.fused_trajectory(problem, torch.float32)[0].cpu()
+        results[f"drawn before, {distribution}"] = "features" in vars(problem)
     small = _one(nx.path_graph(6)).to(DEVICE)
     keys = torch.tensor([3])
-    adjacency = [from_name("adjacency", small)]
-    both = fused.draw(small, adjacency, num_channels=4, num_steps=1, graph_keys=keys, largest=6)
-    results["draw and propagate"] = settled(both)
+    settings = Settings(num_channels=4, num_steps=1, operators=["adjacency"])
+    problem = Problem.of(settings, small, graph_keys=keys)
+    results["draw and propagate"] = settled(fused.fused_trajectory(problem, torch.float32))
     # As if the compiler had put the lanes out of order: found at the first launch, and left alone at the second.
     looked_at = dict(fused._LOOKED_AT)
     trusted, fused._trusted = fused._trusted, lambda compiled: bool(fused._LOOKED_AT.setdefault("other", False))

@@ -6,8 +6,9 @@ from tests.interpreter import run_interpreted
 from torch import nn
 from torch_geometric.nn import GINConv, GINEConv
 
+from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
-from rfp.nn.neighbors import add_neighbors, remember_sorted, sort_edges, sorted_edges
+from rfp.nn.neighbors import add_neighbors, keep_sorted, sort_edges, sorted_edges
 
 # Node 4 has no edges, 2 has a self-loop, 0 -> 1 is there twice, 3 has an edge in but none out.
 EDGES = torch.tensor([[0, 0, 1, 2, 2, 1, 0], [1, 1, 0, 2, 3, 3, 2]])
@@ -61,27 +62,28 @@ def test_sorted_edges() -> None:
     assert edges.by_source.tolist() == [0, 1, 6, 2, 5, 3, 4]
 
 
-def test_the_order_is_remembered_with_the_tensor_itself() -> None:
-    first, second = EDGES.clone(), EDGES.clone()
-    given = sort_edges(first, 5)
-    remember_sorted(first, given)
-    assert sorted_edges(first, 5) is given
-    assert sorted_edges(second, 5) is not given
-    assert sorted_edges(second, 5) is sorted_edges(second, 5)
+def test_the_order_is_kept_with_the_graph() -> None:
+    first, second = Graph(EDGES, 5), Graph(EDGES, 5)
+    given = sort_edges(EDGES, 5)
+    keep_sorted(first, given)
+    assert sorted_edges(first) is given
+    assert sorted_edges(second) is not given
+    assert sorted_edges(second) is sorted_edges(second)
 
 
 KERNELS = """
 import torch
-from rfp.nn.neighbors import NeighborSum, add_neighbors
+from rfp.nn.neighbors import NeighborSum, add_neighbors, sort_edges
 torch.manual_seed(0)
 edges = torch.tensor({edges})
+order = sort_edges(edges, 5)
 for shape in ((5, 6), (2, 5, 6), (5, 1)):
     for with_attr in (True, False):
         x = torch.randn(shape, requires_grad=True)
         eps = torch.full((1,), 0.3, requires_grad=True)
         attr = torch.randn(edges.size(1), shape[-1], requires_grad=True) if with_attr else None
         inputs = [x, eps] + ([attr] if with_attr else [])
-        plain, kernel = add_neighbors(x, edges, eps, attr), NeighborSum.apply(x, eps, attr, edges)
+        plain, kernel = add_neighbors(x, edges, eps, attr), NeighborSum.apply(x, eps, attr, edges, order)
         torch.testing.assert_close(kernel, plain)
         weight = torch.randn(shape)
         for mine, other in zip(torch.autograd.grad((kernel * weight).sum(), inputs),

@@ -55,14 +55,14 @@ def kernel_obstacle(problem: Problem, max_channels: int) -> str:
     """Why no Triton kernel for predefined operators can run this problem; empty if one can."""
     if problem.differentiable:
         return DIFFERENTIATED
-    if problem.features.device.type != "cuda":
+    if problem.device.type != "cuda":
         return NOT_ON_A_GPU
-    if problem.features.dtype != torch.float32:
-        return f"states in {problem.features.dtype}"
+    if problem.dtype != torch.float32:
+        return f"states in {problem.dtype}"
     if not all(isinstance(operator, MatrixOperator) for operator in problem.operators):
         return "an operator is not a sparse matrix"
     if problem.normalization not in ("none", "l2", "qr"):
         return f"normalization {problem.normalization!r}"
-    if problem.features.size(2) > max_channels:
+    if problem.shape[2] > max_channels:
         return f"more than {max_channels} channels"
     return "" if triton_available() else "Triton is not installed"

@@ -65,11 +65,11 @@ class FiniteWatch:
 
     def __init__(self, problem: Problem, looks: bool = True) -> None:
         self.several = len(problem.operators) > 1
-        self.watches = looks and not (problem.features.is_cuda and torch.cuda.is_current_stream_capturing())
+        self.watches = looks and not (problem.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
         # A QR of what is not finite is NaN throughout, and so is every QR after it: the last step tells of all.
         # (Under l2 a NaN that nobody is joined to is gone at the next step.)
         by_qr = problem.normalization == "qr" and problem.normalize_every == 1
-        self.last_alone = by_qr and problem.kept_dtype == problem.features.dtype
+        self.last_alone = by_qr and problem.kept_dtype == problem.dtype
         self.pending: list[tuple[int, int, torch.dtype, Tensor]] = []
 
     def see(self, operator: int, step: int, state: Tensor) -> None:

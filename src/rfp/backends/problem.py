@@ -36,19 +36,51 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Draw:
+    """Random features that nobody has asked for yet: a kernel that draws them itself saves writing and reading them.
+
+    Args:
+        settings: Say which.
+        graph: Whose nodes are drawn for.
+        graph_keys: Integers that name the graphs instead of their content.
+    """
+
+    settings: Settings
+    graph: Graph
+    graph_keys: Tensor | None = None
+
+    @property
+    def shape(self) -> torch.Size:
+        """``[B, n, k]``."""
+        return torch.Size((self.settings.num_trajectories, self.graph.num_nodes, self.settings.num_channels))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.settings.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.graph.device
+
+    def features(self) -> Tensor:
+        """The features, ``[B, n, k]``."""
+        return draw_features(self.settings, self.graph, self.graph_keys)
+
+
+@dataclass(frozen=True)
 class Problem:
-    """What Eq. 1-2 are computed from, resolved: operators are objects, features are drawn.
+    """What Eq. 1-2 are computed from, resolved: operators are objects, features are there or known how to draw.
 
     Args:
         operators: One trajectory is computed for each.
-        features: r, ``[B, n, k]``, float32 or float64.
+        source: r, ``[B, n, k]``, float32 or float64; or a :class:`Draw` of it.
         ptr: ``[num_graphs + 1]`` on the device of the features.
         settings: The arguments of the loop; those that made operators and features have no meaning here.
         known_sizes: :attr:`size_range`, if it is known.
     """
 
     operators: tuple[Operator, ...]
-    features: Tensor
+    source: Tensor | Draw
     ptr: Tensor
     settings: Settings
     known_sizes: tuple[int, int] | None = None
@@ -56,27 +88,25 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.operators:
             raise ArgumentError("at least one operator is needed, got none")
-        if self.features.dim() != 3:
-            raise ArgumentError(f"features must have shape [B, n, k], got {list(self.features.shape)}")
-        if self.features.dtype not in COMPUTE_DTYPES:
-            raise ArgumentError(f"states are computed in float32 or float64, got {self.features.dtype}")
+        if len(self.shape) != 3:
+            raise ArgumentError(f"features must have shape [B, n, k], got {list(self.shape)}")
+        if self.dtype not in COMPUTE_DTYPES:
+            raise ArgumentError(f"states are computed in float32 or float64, got {self.dtype}")
         for operator in self.operators:
-            if operator.num_nodes != self.features.size(1):
+            if operator.num_nodes != self.shape[1]:
                 raise ArgumentError(
-                    f"the operator has {operator.num_nodes} rows but the features have {self.features.size(1)} nodes"
+                    f"the operator has {operator.num_nodes} rows but the features have {self.shape[1]} nodes"
                 )
 
     @classmethod
     def of(
         cls, settings: Settings, graph: Graph, features: Tensor | None = None, graph_keys: Tensor | None = None
     ) -> Problem:
-        """The problem of encoding a graph: operators built, features checked or drawn."""
-        operators = [as_operator(operator, graph, settings.dtype) for operator in settings.operators]
+        """The problem of encoding a graph: operators built, features checked or to be drawn."""
+        operators = tuple(as_operator(operator, graph, settings.dtype) for operator in settings.operators)
         if features is None:
-            features = draw_features(settings, graph, graph_keys)
-        else:
-            features = _given_features(features, graph, settings.dtype)
-        return cls.from_objects(operators, features, graph.offsets, settings)
+            return cls(operators, Draw(settings, graph, graph_keys), graph.offsets, settings)
+        return cls.from_objects(operators, _given_features(features, graph, settings.dtype), graph.offsets, settings)
 
     @classmethod
     def from_objects(
@@ -94,6 +124,26 @@ class Problem:
             features = features.detach()  # predefined operators run without autograd
         offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
         return cls(several, features, offsets.to(features.device), settings)
+
+    @cached_property
+    def features(self) -> Tensor:
+        """r, ``[B, n, k]``; drawn when it is first asked for."""
+        return self.source.features() if isinstance(self.source, Draw) else self.source
+
+    @property
+    def shape(self) -> torch.Size:
+        """``[B, n, k]`` of a state; like the next two, known before anything is drawn."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the states while they are computed."""
+        return self.source.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are computed."""
+        return self.source.device
 
     @property
     def num_steps(self) -> int:
@@ -113,7 +163,7 @@ class Problem:
     @property
     def kept_dtype(self) -> torch.dtype:
         """Type of the states that are kept."""
-        return self.settings.storage_dtype or self.features.dtype
+        return self.settings.storage_dtype or self.dtype
 
     @property
     def differentiable(self) -> bool:
@@ -126,7 +176,9 @@ class Problem:
         if self.known_sizes is not None:
             return self.known_sizes
         if len(self.ptr) <= 2:
-            return self.features.size(1), self.features.size(1)
+            return self.shape[1], self.shape[1]
+        if isinstance(self.source, Draw):
+            return self.source.graph.size_range
         smallest, largest = torch.stack(torch.aminmax(self.ptr.diff())).tolist()
         return smallest, largest
 
@@ -135,13 +187,13 @@ class Problem:
         if self.normalization == "none" or not self.num_steps:
             return None
         lengths = column_lengths(self.features.detach(), self.ptr)
-        return Rounding.start(norm_of(factors(operator)[0], self.ptr), lengths, self.features.dtype)
+        return Rounding.start(norm_of(factors(operator)[0], self.ptr), lengths, self.dtype)
 
     def rounding_units(self) -> Tensor:
         """:func:`rounding_units` of its operators; zero where no normalisation asks for it."""
         if self.normalization == "none" or not self.num_steps:
             return torch.zeros(len(self.operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
-        return rounding_units(self.operators, self.ptr, self.features.dtype)
+        return rounding_units(self.operators, self.ptr, self.dtype)
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""

@@ -50,4 +50,4 @@ def begun(problem: Problem, *, plain: bool = False) -> tuple[Problem, Events]:
         return problem, {}
     features, events = begin(problem.features, problem.ptr, start, plain=plain)
     settings = replace(problem.settings, start="drawn")
-    return replace(problem, features=features, settings=settings, known_sizes=problem.size_range), events
+    return replace(problem, source=features, settings=settings, known_sizes=problem.size_range), events

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, GPSConv, GraphConv
 
 from rfp.errors import ArgumentError, unknown_choice
+from rfp.graph import Graph
 from rfp.nn.dss import DSS, call_over_leading
 from rfp.nn.gcn import GCNMatrix
 from rfp.nn.layers import MLP, FeatureNorm, activation
@@ -26,6 +28,7 @@ class Edges:
         weight: ``[m]``.
         batch: Graph number of each node ``[n]``.
         gcn: The matrix of GCN layers, if the graph is kept between calls.
+        graph: With which layers keep the order of its edges, if a GPU has to sort them; made where it is not given.
     """
 
     index: Tensor
@@ -33,6 +36,7 @@ class Edges:
     weight: Tensor | None = None
     batch: Tensor | None = None
     gcn: GCNMatrix | None = None
+    graph: Graph | None = None
 
 
 class _Layer(nn.Module):
@@ -83,7 +87,7 @@ class _GIN(_Layer):
                 "this backbone reads edge features: set edge_encoder (or give edge_attr), or use backbone='gin'"
             )
         attr = edges.attr if self.reads_edge_features else None
-        out: Tensor = conv.nn(add_neighbors(x, edges.index, conv.eps, attr))
+        out: Tensor = conv.nn(add_neighbors(x, edges.index, conv.eps, attr, edges.graph))
         return out
 
 
@@ -228,6 +232,8 @@ class Backbone(nn.Module):
         self.residual = residual
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        if edges.graph is None and x.is_cuda and not torch.compiler.is_compiling():
+            edges = replace(edges, graph=Graph.unchecked(edges.index, x.size(-2)))
         for layer, norm in zip(self.layers, self.norms, strict=True):
             h = self.dropout(self.act(norm(layer(x, edges))))
             x = x + h if self.residual else h

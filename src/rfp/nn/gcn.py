@@ -64,7 +64,7 @@ def gcn_sum(x: Tensor, graph: Graph) -> Tensor:
         loops, degree = x.new_zeros(2, graph.num_nodes).index_add_(1, target, both)
         scale = (degree + 1).rsqrt_()[:, None]
         scaled = x * scale
-        out: Tensor = (add_neighbors(scaled, edge_index, x.new_zeros(1)) - loops[:, None] * scaled) * scale
+        out: Tensor = (add_neighbors(scaled, edge_index, x.new_zeros(1), graph=graph) - loops[:, None] * scaled) * scale
         return out
     given = torch.ones_like(source, dtype=x.dtype) if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
     weight = torch.where(loop, 0.0, given)

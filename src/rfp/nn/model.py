@@ -215,7 +215,7 @@ class RFPModel(nn.Module):
         x = self._node_features(data)
         encodings = self._encodings(graph, x, drawn)
         edge_attr = self._edge_features(data, graph, encodings)
-        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix)
+        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix, graph)
         h = self.act(self._embed(data, graph, x, encodings))
         h = self.backbone(h, edges)
         rows = self.readout(h, graph)

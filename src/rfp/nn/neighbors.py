@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 from rfp.available import triton_available
+from rfp.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,23 @@ def _sorted(ends: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     return order, torch.searchsorted(values, torch.arange(num_nodes + 1, device=ends.device, dtype=ends.dtype))
 
 
-# By the identity of `edge_index`, which the layers of a model share; forgotten together with it.
-_KNOWN: WeakIdKeyDictionary = WeakIdKeyDictionary()
+def sorted_edges(graph: Graph) -> SortedEdges:
+    """The order of a graph's edges, sorted when it is first asked for and kept with the graph."""
+    return graph.memo.of(_sort, graph)
 
 
-def remember_sorted(edge_index: Tensor, edges: SortedEdges) -> None:
-    """Make the order of these edges known to the layers that will see this very tensor."""
-    _KNOWN[edge_index] = edges
+def keep_sorted(graph: Graph, edges: SortedEdges) -> None:
+    """Give the order that :func:`sorted_edges` is to return, where it is known already."""
+    graph.memo.put(_sort, edges)
 
 
-def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
-    """The order of these edges, computed at the first call with this very tensor."""
-    if edge_index not in _KNOWN:
-        _KNOWN[edge_index] = sort_edges(edge_index, num_nodes)
-    known: SortedEdges = _KNOWN[edge_index]
-    return known
+def _sort(graph: Graph) -> SortedEdges:
+    return sort_edges(graph.edge_index, graph.num_nodes)
 
 
-def add_neighbors(x: Tensor, edge_index: Tensor, eps: Tensor, attr: Tensor | None = None) -> Tensor:
+def add_neighbors(
+    x: Tensor, edge_index: Tensor, eps: Tensor, attr: Tensor | None = None, graph: Graph | None = None
+) -> Tensor:
     r"""What GINE puts into its perceptron, and GIN where there are no edge features.
 
     .. math:: h_i = (1 + \epsilon) x_i + \sum_{j \to i} \mathrm{ReLU}(x_j + e_{ji}), \qquad
@@ -67,9 +66,10 @@ def add_neighbors(x: Tensor, edge_index: Tensor, eps: Tensor, attr: Tensor | Non
 
     Args:
         x: ``[..., n, d]``.
-        edge_index: ``[2, m]``, sources and targets. Must not be changed in place while a model uses it.
+        edge_index: ``[2, m]``, sources and targets.
         eps: ``[1]``.
         attr: ``[m, d]``, e.
+        graph: Whose edges these are, if layers share it: a GPU then sorts them once.
 
     On a GPU nothing of size m is written in the forward pass, and the sums are in a fixed order: the same bits at every
     run. O(m d) for each leading index.
@@ -78,7 +78,8 @@ def add_neighbors(x: Tensor, edge_index: Tensor, eps: Tensor, attr: Tensor | Non
         W. Hu et al. Strategies for pre-training graph neural networks. ICLR 2020.
     """
     if x.is_cuda and x.numel() and triton_available() and not torch.compiler.is_compiling():
-        out: Tensor = NeighborSum.apply(x, eps, attr, edge_index)  # type: ignore[no-untyped-call]
+        order = sort_edges(edge_index, x.size(-2)) if graph is None else sorted_edges(graph)
+        out: Tensor = NeighborSum.apply(x, eps, attr, edge_index, order)  # type: ignore[no-untyped-call]
         return out
     source, target = edge_index
     message = x.index_select(-2, source)
@@ -91,10 +92,12 @@ class NeighborSum(torch.autograd.Function):
     """:func:`add_neighbors` by the kernels of :mod:`rfp.nn.triton_neighbors`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, eps: Tensor, attr: Tensor | None, edge_index: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, eps: Tensor, attr: Tensor | None, edge_index: Tensor, order: SortedEdges
+    ) -> Tensor:
         from rfp.nn.triton_neighbors import launch_forward
 
-        ctx.edges = sorted_edges(edge_index, x.size(-2))
+        ctx.edges = order
         x = x.contiguous()
         attr = None if attr is None else attr.contiguous()
         ctx.save_for_backward(x, eps, attr, edge_index)
@@ -103,7 +106,7 @@ class NeighborSum(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None, None]:
         from rfp.nn.triton_neighbors import launch_backward
 
         x, eps, attr, edge_index = ctx.saved_tensors
@@ -115,4 +118,4 @@ class NeighborSum(torch.autograd.Function):
         grad_eps = (
             (grad * x).sum(dtype=torch.float32).to(eps.dtype).view(eps.shape) if ctx.needs_input_grad[1] else None
         )
-        return grad_x, grad_eps, grad_attr if ctx.needs_input_grad[2] else None, None
+        return grad_x, grad_eps, grad_attr if ctx.needs_input_grad[2] else None, None, None

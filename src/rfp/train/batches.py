@@ -16,7 +16,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.graph import Graph
 from rfp.hashing import signed
 from rfp.nn.encoder import training_seed
-from rfp.nn.neighbors import SortedEdges, remember_sorted, sort_edges
+from rfp.nn.neighbors import SortedEdges, keep_sorted, sort_edges
 from rfp.ragged import Cuts, take
 
 # Draws random encodings of a batch: (data, graph) -> one tensor [B, n, ...] for each encoder, cut at its nodes.
@@ -183,12 +183,13 @@ class Batches:
             weight = getattr(data, "edge_weight", None)
             largest = int(self._nodes[batches[i]].max())
             ptr = offsets[graph_of.offsets_of(i)]
-            graph = Graph.unchecked(edge_index[:, e], nodes[i], weight, ptr, max_size=largest)
-            vars(graph)["batch"] = batch_of_node[n]  # known already, so it need not be computed
+            graph = Graph.unchecked(
+                edge_index[:, e], nodes[i], weight, ptr, max_size=largest, known_batch=batch_of_node[n]
+            )
             if orders is not None:
                 by_target, target_ptr, by_source, source_ptr = orders
                 p = node.offsets_of(i)
-                remember_sorted(graph.edge_index, SortedEdges(by_target[e], target_ptr[p], by_source[e], source_ptr[p]))
+                keep_sorted(graph, SortedEdges(by_target[e], target_ptr[p], by_source[e], source_ptr[p]))
             yield Batch(
                 data,
                 graph,

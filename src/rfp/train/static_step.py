@@ -25,7 +25,7 @@ from rfp.nn import LearnedOperator, RFPModel
 from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.layers import real_rows
 from rfp.nn.learned_operator import LEARNED_MAX_WORDS
-from rfp.nn.neighbors import SortedEdges, remember_sorted, sorted_edges
+from rfp.nn.neighbors import SortedEdges, keep_sorted, sorted_edges
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
 
@@ -135,9 +135,15 @@ class StaticStep:
         # A new object around the same tensors: what a graph remembers is of one batch.
         weight = getattr(self.data, "edge_weight", None)
         graph = Graph.unchecked(
-            self._edge_index, self.num_nodes, weight, self._ptr, max_size=self.max_size, padded=True
+            self._edge_index,
+            self.num_nodes,
+            weight,
+            self._ptr,
+            max_size=self.max_size,
+            padded=True,
+            known_batch=self._batch,
         )
-        vars(graph)["batch"] = self._batch
+        keep_sorted(graph, self.edges)
         self._update(self.data, graph, self.drawn, self.label)
 
     def _update(self, data: Any, graph: Graph, drawn: list[Tensor] | None, label: Tensor) -> None:
@@ -197,7 +203,6 @@ class StaticStep:
             torch.zeros(length, dtype=torch.long, device=device) for length in (m, n + 1, m, n + 1)
         )
         self.edges = SortedEdges(by_target, target_ptr, by_source, source_ptr, padded=True)
-        remember_sorted(self._edge_index, self.edges)
         self._numbers = torch.arange(n, device=device)
         self._made = True
 
@@ -205,7 +210,7 @@ class StaticStep:
         if not self._made:
             self._make(batch)
         graph, n, m = batch.graph, batch.graph.num_nodes, batch.graph.num_edges
-        order = sorted_edges(graph.edge_index, n)
+        order = sorted_edges(graph)
         self._edge_index[:, m:] = self.num_nodes - 1
         if graph.edge_weight is not None:
             self.data.edge_weight[m:] = 0

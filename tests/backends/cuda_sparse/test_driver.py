@@ -61,4 +61,4 @@ def test_cannot_be_requested_for_several_graphs() -> None:
     problem = triton_cases.fused_cases()["awkward"].problem("cpu")
     here: Any = OnGpu(problem.features)
     with pytest.raises(ArgumentError, match="several graphs"):
-        choose(replace(problem, features=here), "cuda_sparse")
+        choose(replace(problem, source=here), "cuda_sparse")

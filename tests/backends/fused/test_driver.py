@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from rfp.backends import choose
-from rfp.backends.fused import FUSED_MAX_NODES
 from rfp.backends.reference import loop as reference
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
@@ -95,6 +94,7 @@ def test_features_drawn_in_the_kernel(results: Any, distribution: str) -> None:
     got = results[f"draw {distribution}"][:, :, 0, 0].transpose(0, 1)
     tolerance = 2e-6 if distribution == "normal" else 0.0
     torch.testing.assert_close(got, want, atol=tolerance, rtol=tolerance)
+    assert not results[f"drawn before, {distribution}"]  # no tensor of features was made
 
 
 def test_draws_with_given_keys_and_propagates(results: Any) -> None:
@@ -104,19 +104,6 @@ def test_draws_with_given_keys_and_propagates(results: Any) -> None:
     got, tally = results["draw and propagate"]
     torch.testing.assert_close(got, expected(case)[0], atol=2e-6, rtol=2e-6)
     assert tally.get("dependent_columns", 0) == 0
-
-
-def test_draw_refuses_what_the_kernel_cannot_do() -> None:
-    from rfp.backends.fused import driver as fused
-
-    path = as_graph(nx.path_graph(3))
-    options = {"num_steps": 1, "num_channels": 4}
-    with pytest.raises(ArgumentError, match="at most 128 nodes and 64 channels, got 200 nodes"):
-        fused.draw(path, [], largest=FUSED_MAX_NODES + 72, **options)
-    with pytest.raises(ArgumentError, match=r"got 65 channels|and 65 channels"):
-        fused.draw(path, [], num_steps=1, num_channels=65)
-    with pytest.raises(ArgumentError, match="the kernel draws normal, rademacher, uniform, got 'cauchy'"):
-        fused.draw(path, [], distribution="cauchy", **options)
 
 
 def test_cannot_be_requested_on_a_cpu() -> None:

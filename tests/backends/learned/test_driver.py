@@ -154,18 +154,18 @@ class OnGpu:
 def test_chosen_for_small_dense_blocks_only() -> None:
     problem = CASES["one block"].problem(torch.float32)
     here: Any = OnGpu(problem.features)
-    problem = replace(problem, features=here)
+    problem = replace(problem, source=here)
     assert chosen(problem) == ("learned", "learned operators of graphs of at most 64 nodes on a GPU")
     wide: Any = OnGpu(torch.zeros(1, 43, LEARNED_MAX_CHANNELS + 1))
     double: Any = OnGpu(problem.features.double())
     followed: Any = OnGpu(problem.features.clone().requires_grad_())
     large = learned_cases.Case([LEARNED_MAX_NODES + 1], [[0]]).problem(torch.float32)
-    large = replace(large, features=OnGpu(large.features))  # type: ignore[arg-type]
+    large = replace(large, source=OnGpu(large.features))  # type: ignore[arg-type]
     one = DenseOperator(torch.zeros(43, 43, requires_grad=True))
     refused = {
-        "more than 32 channels": replace(problem, features=wide),
-        "states in torch.float64": replace(problem, features=double),
-        "the features require a gradient": replace(problem, features=followed),
+        "more than 32 channels": replace(problem, source=wide),
+        "states in torch.float64": replace(problem, source=double),
+        "the features require a gradient": replace(problem, source=followed),
         "normalization 'inverse_gram'": replace(
             problem, settings=replace(problem.settings, normalization="inverse_gram")
         ),

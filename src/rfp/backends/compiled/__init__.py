@@ -21,7 +21,7 @@ COMPILED_MAX_CHANNELS = 128
 
 def _obstacle(problem: Problem) -> str:
     """Why this backend cannot run a problem; empty if it can."""
-    if problem.features.device.type != "cpu":
+    if problem.device.type != "cpu":
         return NOT_ON_A_CPU
     if problem.differentiable:
         return DIFFERENTIATED
@@ -29,7 +29,7 @@ def _obstacle(problem: Problem) -> str:
         return "an operator is not a sparse matrix"
     if problem.normalization not in ("none", "l2", "qr"):
         return f"normalization {problem.normalization!r}"
-    if problem.features.size(2) > COMPILED_MAX_CHANNELS:
+    if problem.shape[2] > COMPILED_MAX_CHANNELS:
         return f"more than {COMPILED_MAX_CHANNELS} channels"
     _, largest = problem.size_range
     if largest > COMPILED_MAX_NODES:

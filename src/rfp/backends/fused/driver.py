@@ -22,13 +22,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rfp.backends.fused import FUSED_MAX_CHANNELS, FUSED_MAX_NODES
+from rfp.backends.fused import FUSED_MAX_NODES
 from rfp.backends.fused.lane_layouts import lanes_in_order
 from rfp.backends.fused.large_graphs_apart import fill_large_graphs
 from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
-from rfp.backends.problem import Problem, rounding_units, tell_nobody
-from rfp.errors import ArgumentError
-from rfp.graph import Graph
+from rfp.backends.problem import Draw, Problem, rounding_units, tell_nobody
 from rfp.hashing import mix, signed
 from rfp.normalization import Events, count_events
 from rfp.operators import MatrixOperator
@@ -49,71 +47,27 @@ def fused_trajectory(
 ) -> tuple[Tensor, Events]:
     """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
 
-    O(P O (m k B + n k² B)) work; memory traffic is that of the features, the operators and the result, each once.
+    Features that are still to be drawn are drawn in the kernel, where no graph is too large for it; the numbers are
+    those of :func:`rfp.features.random_features`. O(P O (m k B + n k² B)) work; memory traffic is that of the features
+    that were given, the operators and the result, each once.
     """
     operators = cast("tuple[MatrixOperator, ...]", problem.operators)
-    b, n, k = problem.features.shape
+    b, n, k = problem.shape
     steps = problem.num_steps
-    features = problem.features.transpose(0, 1).contiguous()
     dtype = _kernel_dtype(cast(str, problem.normalization), storage_dtype)
-    out = torch.empty(n, b, len(operators), steps + 1, k, dtype=dtype, device=features.device)
+    out = torch.empty(n, b, len(operators), steps + 1, k, dtype=dtype, device=problem.device)
     _, largest = problem.size_range
-    trajectories = KernelLaunches(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
-    trajectories.compute(operators, features=features)
-    events = trajectories.events
+    launches = KernelLaunches(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
+    draw = problem.source
+    if isinstance(draw, Draw) and draw.settings.distribution in DISTRIBUTION_CODES and largest <= FUSED_MAX_NODES:
+        launches.compute(operators, draw=draw)
+    else:
+        launches.compute(operators, features=problem.features.transpose(0, 1).contiguous())
+    events = launches.events
     if largest > FUSED_MAX_NODES:
         events = count_events([events, *fill_large_graphs(problem, FUSED_MAX_NODES, out)])
     done(steps * len(operators))
     return out.to(storage_dtype), events
-
-
-def draw(
-    graph: Graph,
-    operators: Sequence[MatrixOperator],
-    *,
-    num_channels: int,
-    num_steps: int,
-    num_trajectories: int = 1,
-    normalization: str = "qr",
-    normalize_every: int = 1,
-    distribution: str = "normal",
-    seed: int = 0,
-    graph_keys: Tensor | None = None,
-    storage_dtype: torch.dtype = torch.float32,
-    largest: int | None = None,
-) -> tuple[Tensor, Events]:
-    """:func:`fused_trajectory` from features drawn inside the kernel: what a training step wants. The numbers are those
-    of :func:`rfp.features.random_features`.
-
-    Args:
-        graph: The batch, on a GPU, of graphs of at most 128 nodes.
-        operators: Sparse operators of the batch, float32.
-        largest: Number of nodes of the largest graph. Given, nothing here waits for the device; else it is looked up.
-
-    The other arguments are those of :func:`rfp.encode`.
-
-    Returns:
-        ``[n, B, O, P + 1, k]``, and the number of dependent columns, which stays on the device.
-    """
-    largest = graph.largest if largest is None else largest
-    if largest > FUSED_MAX_NODES or num_channels > FUSED_MAX_CHANNELS:
-        raise ArgumentError(
-            f"the fused kernel takes graphs of at most {FUSED_MAX_NODES} nodes and {FUSED_MAX_CHANNELS} channels, got "
-            f"{largest} nodes and {num_channels} channels; use rfp.encode"
-        )
-    if distribution not in DISTRIBUTION_CODES:
-        raise ArgumentError(f"the kernel draws {', '.join(DISTRIBUTION_CODES)}, got {distribution!r}; use rfp.encode")
-    shape = (graph.num_nodes, num_trajectories, len(operators), num_steps + 1, num_channels)
-    out = torch.empty(shape, dtype=_kernel_dtype(normalization, storage_dtype), device=graph.device)
-    trajectories = KernelLaunches(out, graph.offsets, largest, normalization, normalize_every)
-    trajectories.compute(
-        operators,
-        keys=graph.keys if graph_keys is None else graph_keys.to(graph.device, torch.int64),
-        raw_keys=graph_keys is not None,
-        root=mix(signed(seed)),
-        distribution=DISTRIBUTION_CODES[distribution],
-    )
-    return out.to(storage_dtype), trajectories.events
 
 
 def _kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype:
@@ -143,32 +97,27 @@ class KernelLaunches:
         operators: Sequence[MatrixOperator],
         *,
         features: Tensor | None = None,  # [n, B, k]
-        keys: Tensor | None = None,  # [num_graphs]
-        raw_keys: bool = False,
-        root: int = 0,
-        distribution: int = 0,
+        draw: Draw | None = None,  # in their place
     ) -> None:
         """Launch for each run of operators that share their index tensors, and each width of graphs."""
         for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
-            if self._launch_all(operators, features, keys, raw_keys, root, distribution, lanes):
+            if self._launch_all(operators, features, draw, lanes):
                 return
             self.dropped.zero_()
 
     def _launch_all(
-        self,
-        operators: Sequence[MatrixOperator],
-        features: Tensor | None,
-        keys: Tensor | None,
-        raw_keys: bool,
-        root: int,
-        distribution: int,
-        lanes: bool,
+        self, operators: Sequence[MatrixOperator], features: Tensor | None, draw: Draw | None, lanes: bool
     ) -> bool:
         """Launch; ``False`` if what was compiled for that cannot be trusted with the lanes of a warp."""
         _, num_trajectories, row_operators, states, k = self.out.shape
         num_graphs = len(self.ptr) - 1
         if not num_graphs or not self.out.numel():
             return True
+        keys, raw_keys, root, distribution = self.ptr, False, 0, 0
+        if draw is not None:
+            raw_keys = draw.graph_keys is not None
+            keys = draw.graph.keys if draw.graph_keys is None else draw.graph_keys.to(self.out.device, torch.int64)
+            root, distribution = mix(signed(draw.settings.seed)), DISTRIBUTION_CODES[str(draw.settings.distribution)]
         first = 0
         trusted = True
         for _, group in groupby(operators, key=lambda operator: operator.csr.col.data_ptr()):
@@ -187,7 +136,7 @@ class KernelLaunches:
                 csr.col,
                 values,
                 self.ptr,
-                self.ptr if keys is None else keys,
+                keys,
                 root,
                 units,
                 self.dropped,

@@ -25,7 +25,7 @@ def fill_large_graphs(problem: Problem, above: int, out: Tensor) -> list[Events]
     part = replace(
         problem,
         operators=tuple(replace(operator, csr=rows_and_columns(operator.csr, nodes)) for operator in operators),
-        features=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
+        source=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
         ptr=offsets(sizes[large]),
     )
     found: list[Events] = []

@@ -22,13 +22,13 @@ def _obstacle(problem: Problem) -> str:
     """Why this backend cannot run a problem; empty if it can."""
     if not problem.differentiable:
         return NOT_DIFFERENTIATED
-    if problem.features.device.type != "cuda":
+    if problem.device.type != "cuda":
         return "the states are not on a GPU"
-    if problem.features.dtype != torch.float32:
-        return f"states in {problem.features.dtype}"
+    if problem.dtype != torch.float32:
+        return f"states in {problem.dtype}"
     if problem.normalization not in ("none", "l2", "qr"):
         return f"normalization {problem.normalization!r}"
-    if problem.features.size(2) > LEARNED_MAX_CHANNELS:
+    if problem.shape[2] > LEARNED_MAX_CHANNELS:
         return f"more than {LEARNED_MAX_CHANNELS} channels"
     if problem.features.requires_grad and torch.is_grad_enabled():
         return "the features require a gradient"
