@@ -69,7 +69,7 @@ def test_round_trip_through_json() -> None:
         ),
         (
             {"encodings": [{"name": "rfp", "channels": 4}]},
-            "an argument of encoding 'rfp' must be one of.*got 'channels'",
+            "a key of encoding 'rfp' must be one of.*got 'channels'",
         ),
         ({"encodings": [{"name": "rfp", "num_steps": -1}]}, "num_steps must be an integer of at least 0, got -1"),
         (

@@ -54,7 +54,7 @@ def test_values_by_dotted_key() -> None:
         ({"training": {"schedule": "steps"}}, "schedule must be one of 'none', 'plateau', 'cosine', got 'steps'"),
         ({"training": {"weight_decay": -1}}, "weight_decay must not be negative, got -1"),
         ({"training": {"schedule_factor": 1.0}}, "schedule_factor must be between 0 and 1"),
-        ({"training": [1]}, "training must be a mapping"),
+        ({"training": [1]}, "the training config must be a mapping"),
         ({"search": {"training.lr": 0.1}}, "training.lr needs a list of values to try, got 0.1"),
         ({"search": {"training.lr": []}}, "training.lr needs a list of values to try"),
         ({"search": {"model.encodings.3.num_steps": [1]}}, "the part '3' of 'model.encodings.3.num_steps'"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from rfp.data.metrics import METRICS
@@ -11,8 +11,10 @@ from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.kinds import ALL_KINDS
 from rfp.nn.levels import LEVELS
+from rfp.plain_values import as_plain, field_values
 
 SELF_LOOPS = ("keep", "remove")
+_NAMES = {"dataset_class": "class"}  # in files
 # Keys that say what the data is to a data set that does not know it itself.
 _OWN_ONLY = ("level", "kind", "metric", "random_split")
 
@@ -105,20 +107,9 @@ class DataConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> DataConfig:
         """A config from plain values, such as a parsed YAML file; unknown keys are errors."""
-        known = {_key(f.name): f.name for f in fields(cls)}
-        for key in values:
-            if key not in known:
-                raise unknown_choice("a key of the data config", key, known)
-        return cls(**{known[key]: value for key, value in values.items()})
+        return cls(**field_values(cls, values, "the data config", names=_NAMES))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that :meth:`from_dict` reads back, for result files; what is not set is left out."""
-        values = {_key(f.name): getattr(self, f.name) for f in fields(self)}
-        values["random_split"] = None if self.random_split is None else list(self.random_split)
-        values["args"] = dict(self.args)
-        values["parts"] = {part: dict(arguments) for part, arguments in self.parts.items()}
+        values = {_NAMES.get(name, name): value for name, value in as_plain(self).items()}
         return {key: value for key, value in values.items() if value is not None and value != {}}
-
-
-def _key(name: str) -> str:
-    return "class" if name == "dataset_class" else name

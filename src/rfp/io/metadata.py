@@ -14,6 +14,7 @@ import torch
 
 from rfp._version import __version__
 from rfp.io.options import LoadedGraph, ReadOptions
+from rfp.plain_values import as_plain
 from rfp.settings import Settings
 from rfp.trajectory import Report
 
@@ -28,13 +29,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
     'float32'
     """
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, torch.dtype):
-        return str(value).removeprefix("torch.")
-    return list(value) if isinstance(value, tuple) else value
+    return {name: as_plain(value) for name, value in values.items()}
 
 
 def layout(settings: Settings, kept: Sequence[int] | None = None) -> list[dict[str, Any]]:
@@ -103,7 +98,7 @@ def describe_output(settings: Settings, num_nodes: int, name: str, kept: Sequenc
         "file": name,
         "shape": list(settings.stored_shape(num_nodes, None if kept is None else len(kept))),
         "axes": ["node", "trajectory", "column"] if several else ["node", "column"],
-        "dtype": _plain(settings.kept_dtype),
+        "dtype": as_plain(settings.kept_dtype),
         "layout": layout(settings, kept),
     }
 

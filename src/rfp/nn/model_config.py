@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 from typing import Any
-
-import torch
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
@@ -16,6 +13,7 @@ from rfp.nn.layers import ACTIVATIONS, NORMS
 from rfp.nn.levels import LEVELS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
+from rfp.plain_values import as_plain, field_values
 from rfp.settings import Settings, as_integer
 from rfp.transforms import BASELINES, NodeEncodingTransform
 
@@ -93,11 +91,7 @@ def read_encoding(given: ModelEncoding | Mapping[str, Any]) -> ModelEncoding:
     if name == "rnf":
         arguments = {"num_steps": 0, **arguments}
     kind: Any = RFPEncoding if name in ("rfp", "rnf") else BASELINES[name]
-    known = [f.name for f in fields(kind)]
-    for key in arguments:
-        if key not in known:
-            raise unknown_choice(f"an argument of encoding {name!r}", key, known)
-    made: ModelEncoding = kind(**arguments)
+    made: ModelEncoding = kind(**field_values(kind, arguments, f"encoding {name!r}"))
     return made
 
 
@@ -268,29 +262,12 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
         """A config from plain values, such as a parsed YAML file; unknown keys are errors."""
-        known = [f.name for f in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise unknown_choice("a key of the model's config", key, known)
-        return cls(**values)
+        return cls(**field_values(cls, values, "the model's config"))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that :meth:`from_dict` reads back, for result files."""
         kinds = {kind: name for name, kind in BASELINES.items()}
         encodings = [
-            {"name": "rfp" if isinstance(e, RFPEncoding) else kinds[type(e)], **_plain(asdict(e))}
-            for e in self.encodings
+            {"name": "rfp" if isinstance(e, RFPEncoding) else kinds[type(e)], **as_plain(e)} for e in self.encodings
         ]
         return {**{f.name: getattr(self, f.name) for f in fields(self)}, "encodings": encodings}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: _plain_value(value) for key, value in values.items()}
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, torch.dtype):
-        return str(value).removeprefix("torch.")
-    if isinstance(value, Path):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rfp.errors import ArgumentError, unknown_choice
+from rfp.errors import ArgumentError
+from rfp.plain_values import as_plain, field_values
 
 if TYPE_CHECKING:  # which hold a plan
     from rfp.train.results import Trial
@@ -76,15 +77,12 @@ class Halving:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Halving:
         """From plain values; unknown keys are errors."""
-        known = [f.name for f in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise unknown_choice("a key of halving", key, known)
-        return cls(**values)
+        return cls(**field_values(cls, values, "halving"))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that :meth:`from_dict` reads back."""
-        return {**asdict(self), "held": list(self.held)}
+        plain: dict[str, Any] = as_plain(self)
+        return plain
 
 
 @dataclass(frozen=True)

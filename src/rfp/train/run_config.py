@@ -15,6 +15,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, FileError, unknown_choice
 from rfp.nn import ModelConfig, RFPEncoding
 from rfp.nn.backbones import READ_EDGE_FEATURES
+from rfp.plain_values import as_plain, field_values
 from rfp.train.halving import Halving
 
 OPTIMIZERS = ("adam", "adamw")
@@ -140,10 +141,7 @@ class RunConfig:
     halving: Halving | None = None
 
     def __post_init__(self) -> None:
-        known = [f.name for f in fields(ModelConfig)]
-        for key in self.model:
-            if key not in known:
-                raise unknown_choice("a key of the model's config", key, known)
+        field_values(ModelConfig, self.model, "the model's config")
         for key, values in self.search.items():
             if not isinstance(values, list | tuple) or not values:
                 raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
@@ -159,30 +157,23 @@ class RunConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
         """A config from plain values, such as a parsed YAML or JSON file."""
-        known = [f.name for f in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise unknown_choice("a key of the run's config", key, known)
-        if "data" not in values:
+        given = field_values(cls, values, "the run's config")
+        if "data" not in given:
             raise ArgumentError("the run's config needs data: a name, a path, or a mapping")
-        data = values["data"]
+        data = given["data"]
         if isinstance(data, str):
             data = _data_from_text(data)
-        data = data if isinstance(data, DataConfig) else DataConfig.from_dict(_mapping("data", data))
-        training = _mapping("training", values.get("training", {}))
-        training_keys = [f.name for f in fields(TrainingConfig)]
-        for key in training:
-            if key not in training_keys:
-                raise unknown_choice("a key of the training config", key, training_keys)
-        search = {key: _tried(key, tried) for key, tried in _mapping("search", values.get("search", {})).items()}
-        model = dict(_mapping("model", values.get("model", {})))
-        halving = None if values.get("halving") is None else Halving.from_dict(_mapping("halving", values["halving"]))
-        return cls(data, model, TrainingConfig(**training), search, str(values.get("name", "")), halving)
+        data = data if isinstance(data, DataConfig) else DataConfig.from_dict(data)
+        model = field_values(ModelConfig, given.get("model", {}), "the model's config")
+        training = TrainingConfig(**field_values(TrainingConfig, given.get("training", {}), "the training config"))
+        search = {key: _tried(key, tried) for key, tried in _mapping("search", given.get("search", {})).items()}
+        halving = None if given.get("halving") is None else Halving.from_dict(given["halving"])
+        return cls(data, model, training, search, str(given.get("name", "")), halving)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that :meth:`from_dict` reads back."""
         plain: dict[str, Any] = {"name": self.name} if self.name else {}
-        plain |= {"data": self.data.to_dict(), "model": _plain(self.model), "training": asdict(self.training)}
+        plain |= {"data": self.data.to_dict(), "model": as_plain(self.model), "training": as_plain(self.training)}
         if self.search:
             plain["search"] = {key: list(tried) for key, tried in self.search.items()}
         return plain if self.halving is None else {**plain, "halving": self.halving.to_dict()}
@@ -307,9 +298,3 @@ def _enter(place: Any, part: str, key: str) -> Any:
         return place[part]
     found = list(place) if isinstance(place, dict) else list(range(len(place))) if isinstance(place, list) else []
     raise unknown_choice(f"the part {part!r} of {key!r}", part, found)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
