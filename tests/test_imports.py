@@ -23,6 +23,7 @@ ORDER = [
     ["io", "new_nodes", "products", "theory", "streaming"],
     ["baselines", "hetero", "links", "partitioned", "sklearn"],
     ["encode_file", "transforms"],
+    ["encode_folder"],
     ["nn"],
     ["data", "integrations"],
     ["train", "bench"],

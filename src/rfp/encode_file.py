@@ -37,6 +37,10 @@ MEMORY_SHARE = 0.7
 MAX_STEPS = 1_000_000
 
 
+class MemoryShortError(ArgumentError):
+    """The encoding does not fit the memory that is free."""
+
+
 class Progress(NamedTuple):
     """What is told of the work: a part of it begins, of so many steps if that is known; steps are done."""
 
@@ -218,7 +222,7 @@ def _refuse_endless(job: FileJob, cost: Estimate) -> None:
         )
     available = available_memory(job.device)
     if available is not None and cost.working_bytes > available:
-        raise ArgumentError(
+        raise MemoryShortError(
             f"{', '.join(job.files)} needs {_size(cost.working_bytes)} of memory beside the result and "
             f"{_size(available)} is free (a state has {_size(cost.trajectory_bytes / len(job.kept))}, a "
             f"k x k matrix {_size(8 * k * k)}); use fewer channels or trajectories, or go on with --force"
@@ -240,7 +244,7 @@ def _streams(job: FileJob, cost: Estimate) -> bool:
     if available is None or cost.total_bytes <= MEMORY_SHARE * available:
         return False
     if not job.can_stream:
-        raise ArgumentError(
+        raise MemoryShortError(
             f"the encoding needs {_size(cost.total_bytes)} of memory and {_size(available)} is free; "
             f"write it step by step with -o {job.path.with_suffix('.npy')}, or store less (--storage-dtype float16)"
         )

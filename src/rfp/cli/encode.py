@@ -14,9 +14,11 @@ from rfp.cli.options import output
 from rfp.cli.options.device import Device
 from rfp.cli.options.embedding import EmbeddingOptions
 from rfp.cli.options.encoding import EncodingOptions
+from rfp.cli.options.large import LargeOptions
 from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
-from rfp.encode_file import FileJob, Progress, encode_file
+from rfp.encode_file import FileJob, MemoryShortError, Progress, encode_file
+from rfp.encode_folder import Resources, encode_folder, obstacle, why_folder
 from rfp.environment import find_device
 from rfp.errors import ArgumentError
 from rfp.estimate import available_memory
@@ -30,6 +32,7 @@ def encode(
     settings: EncodingOptions,
     embedding: EmbeddingOptions,
     options: Reading,
+    large: LargeOptions,
     device: Device = "auto",
     out: output.Output = None,
     force: output.Force = False,
@@ -59,10 +62,13 @@ def encode(
         rfp encode examples/karate.csv --show
 
         rfp encode web.txt.gz -k 64 --operator normalized_laplacian --estimate
+
+        rfp encode examples/karate.csv -k 8 -P 4 --memory 2GB -o karate-blocks
     """
     where = find_device(device)
     try:
         fastrp, keep = embedding.fastrp(settings), embedding.keep
+        resources = large.resources
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     job = FileJob(
@@ -92,13 +98,42 @@ def encode(
             )
 
     started = time.perf_counter()
-    with progress_bar(quiet=quiet) as bar:
-        report = encode_file(job, Progress(bar.stage, bar.advance), on_read=None if quiet else say_what_was_read)
+    why = why_folder(job, resources)
+    if why is None:
+        try:
+            with progress_bar(quiet=quiet) as bar:
+                report = encode_file(
+                    job, Progress(bar.stage, bar.advance), on_read=None if quiet else say_what_was_read
+                )
+        except MemoryShortError as error:
+            if obstacle(job) is not None or "-" in job.files:
+                raise
+            why = str(error)
+    if why is not None:
+        report = encode_by_blocks(job, resources, why, quiet=quiet)
     report["seconds"]["total"] = round(time.perf_counter() - started, 3)
     if json_report:
         typer.echo(as_text(report))
     elif not quiet:
         typer.echo(summary(report), err=True)
+
+
+def encode_by_blocks(job: FileJob, resources: Resources, why: str, *, quiet: bool) -> dict[str, Any]:
+    """Encode by row blocks in files; what is worth a line is said."""
+    from rfp.cli.main import Interrupted
+
+    def say(line: str) -> None:
+        if not quiet:
+            typer.echo(f"rfp: {line}", err=True)
+
+    say(f"by row blocks in files ({why})")
+    try:
+        with progress_bar(quiet=quiet) as bar:
+            progress = Progress(bar.stage, bar.advance)
+            return encode_folder(job, resources, progress, say=say, steps_aloud=not sys.stderr.isatty())
+    except Interrupted as error:
+        error.kept = "finished blocks and steps are kept, the same command goes on"
+        raise
 
 
 def print_preview(files: list[str], options: ReadOptions, *, as_json: bool) -> None:

@@ -93,7 +93,12 @@ def _options(
 
 
 class Interrupted(BaseException):
-    """Ctrl-C or a request to end: unwinds the stack, so that unfinished files are removed on the way."""
+    """Ctrl-C or a request to end: unwinds the stack, so that unfinished files are removed on the way.
+
+    ``kept`` is set on the way by what keeps something.
+    """
+
+    kept: str = ""
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -122,7 +127,8 @@ def main() -> None:
     except Interrupted as error:
         training = sys.argv[1:2] in (["train"], ["search"], ["table"])
         kept = "finished runs and checkpoints are kept, the same command goes on"
-        _fail(f"interrupted ({error}); {kept if training else 'nothing was written under the final name'}")
+        otherwise = error.kept or "nothing was written under the final name"
+        _fail(f"interrupted ({error}); {kept if training else otherwise}")
 
 
 def _exit_code(error: RFPError) -> int:

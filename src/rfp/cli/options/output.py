@@ -14,7 +14,8 @@ Output = Annotated[
         "-o",
         "--output",
         metavar="OUT",
-        help="OUT.npy, .npz, .parquet or .pt; **-** writes .npy to standard output.",
+        help="OUT.npy, .npz, .parquet or .pt; **-** writes .npy to standard output; a name without suffix is a folder "
+        "of row blocks, for graphs that outgrow memory.",
     ),
 ]
 Force = Annotated[bool, _output("--force", help="Replace OUT if it exists, and run what is refused as endless.")]

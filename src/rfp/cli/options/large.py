@@ -1,0 +1,38 @@
+"""What an encoding of a graph that outgrows memory may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from rfp.cli.options.panels import panel
+from rfp.encode_folder import Resources, parse_size
+
+_large = panel("Graphs that outgrow memory")
+
+
+@dataclass(frozen=True)
+class LargeOptions:
+    """The fields of :class:`rfp.encode_folder.Resources` as options."""
+
+    memory: Annotated[
+        str | None,
+        _large(
+            metavar="SIZE",
+            help="Of each process, e.g. 2GB: the graph is cut into row blocks in files, and only what is worked on is "
+            "in memory. The same command goes on after an interruption. Default: used when memory would not do.",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, _large(min=1, metavar="N", help="Row blocks by N processes of this machine, under Dask.")
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        _large(metavar="ADDRESS", help="Row blocks by the workers of this scheduler of Dask, e.g. tcp://host:8786."),
+    ] = None
+
+    @property
+    def resources(self) -> Resources:
+        """Checked."""
+        memory = None if self.memory is None else parse_size(self.memory)
+        return Resources(memory, self.workers, self.scheduler)

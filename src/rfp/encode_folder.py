@@ -1,0 +1,325 @@
+"""Files in, a folder of row blocks out, or one file from it: what ``rfp encode`` does when memory will not do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
+from rfp.encode_file import FileJob, Progress
+from rfp.errors import ArgumentError, FileError
+from rfp.estimate import available_memory, estimate
+from rfp.io.compression import open_unpacked
+from rfp.io.metadata import as_text, describe_report, versions
+from rfp.io.readers import find_parts
+from rfp.io.writers import EncodedNodes, write_node_ids
+from rfp.partitioned.dask_executor import Dask
+from rfp.partitioned.encode import PREPARING, encode_source, plain_arguments
+from rfp.partitioned.layout import Layout
+from rfp.partitioned.reader import PartitionedEncoding
+from rfp.partitioned.sources import FileSource
+
+# Python, PyTorch and Numba take this much before anything is computed (0.18 GB of pages of their own were measured).
+OWN_BYTES = 200_000_000
+_LEAST_BYTES = 280_000_000
+# Of the memory that is free, by default.
+_FREE_PART = 0.6
+_CLUSTER_BYTES = 2_000_000_000
+# Text that is packed is about so many times as long unpacked; the bytes of a text that are in memory as it is read.
+_PACKED, _READING_COPIES = 4, 3
+_EXPORTS = (".npy", ".parquet")
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def parse_size(text: str) -> int:
+    """Bytes from ``"2GB"``, ``"330 MB"``, ``"1.5GiB"`` or a number.
+
+    >>> parse_size("330MB"), parse_size("2 GiB"), parse_size("1e9")
+    (330000000, 2147483648, 1000000000)
+    """
+    found = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)\s*([kmgt]i?)?b?", text.strip(), re.IGNORECASE)
+    try:
+        size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else -1.0
+    except ValueError:
+        size = -1.0
+    if size <= 0:
+        raise ArgumentError(f"--memory must be a size such as 2GB, 330MB or 1.5GiB, got {text!r}")
+    return int(size)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What an encoding by row blocks may use.
+
+    Args:
+        memory: Bytes of each process; ``None`` for a part of what is free.
+        workers: Processes under Dask on this machine; ``None`` for this one.
+        scheduler: Address of a scheduler of Dask instead.
+    """
+
+    memory: int | None = None
+    workers: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.scheduler is not None:
+            raise ArgumentError("--workers starts a cluster here, --scheduler takes another one; give one of them")
+        if self.memory is not None and self.memory < _LEAST_BYTES:
+            raise ArgumentError(
+                f"--memory {self.memory / 1e6:.0f}MB is less than Python and PyTorch need; give at least "
+                f"{_LEAST_BYTES / 1e6:.0f}MB"
+            )
+
+    @property
+    def given(self) -> bool:
+        """Whether any was asked for."""
+        return (self.memory, self.workers, self.scheduler) != (None, None, None)
+
+    @property
+    def bytes_for_numbers(self) -> int:
+        """What is left for blocks and panels in each process."""
+        if self.memory is not None:
+            return self.memory - OWN_BYTES
+        free = None if self.scheduler is not None else available_memory()
+        share = _CLUSTER_BYTES if free is None else int(free * _FREE_PART) // (self.workers or 1)
+        return max(share, _LEAST_BYTES) - OWN_BYTES
+
+
+def is_folder(output: str) -> bool:
+    """Whether a name means a folder: it ends with a slash, is one, or has no suffix.
+
+    >>> is_folder("store"), is_folder("store/"), is_folder("store.npy"), is_folder("-")
+    (True, True, False, False)
+    """
+    return output != "-" and (output.endswith("/") or Path(output).is_dir() or not Path(output).suffix)
+
+
+def obstacle(job: FileJob) -> str | None:
+    """Why a job cannot be done by row blocks; ``None`` if it can."""
+    if not is_folder(job.output) and job.path.suffix.lower() not in _EXPORTS:
+        return f"row blocks become a folder, .npy or .parquet, got -o {job.output}"
+    if job.fastrp is not None or job.keep != "all":
+        return "row blocks hold whole encodings: leave out --preset, --last-only and --keep"
+    if job.settings.backend != "auto":
+        return f"--backend {job.settings.backend} is of encodings in memory: leave it out"
+    if job.settings.cache is not None:
+        return "the folder is its own cache: leave out --cache"
+    if job.stream:
+        return "--stream is of encodings in memory: leave it out"
+    try:
+        plain_arguments(job.settings)
+    except ArgumentError as error:
+        return str(error)
+    return None
+
+
+def why_folder(job: FileJob, resources: Resources) -> str | None:
+    """Why a job is done by row blocks, in words; ``None`` if it is to be done in memory.
+
+    Raises:
+        ArgumentError: That was asked for and cannot be.
+    """
+    blocked = obstacle(job)
+    if resources.given or is_folder(job.output):
+        if blocked is not None:
+            raise ArgumentError(blocked)
+        return "as asked for"
+    if blocked is not None or "-" in job.files or job.force:
+        return None
+    needed, free = least_bytes(job), available_memory()
+    if free is None or needed <= free:
+        return None
+    return f"reading it takes at least {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free"
+
+
+def least_bytes(job: FileJob) -> int:
+    """Memory that reading the files and holding their graph takes at least, from their sizes; 0 if that is unknown."""
+    name, parts, _ = find_parts(job.files, job.options)
+    if name not in ("edges", "parquet") or not all(part.is_file() for part in parts):
+        return 0
+    lines, text = 0.0, 0.0
+    for part in parts:
+        if name == "parquet":
+            lines += _parquet_rows(part)
+            continue
+        with open_unpacked(part) as (stream, packed):
+            begin = stream.read(1 << 16)
+        size = part.stat().st_size * (_PACKED if packed else 1)
+        text += size
+        lines += size * begin.count(b"\n") / max(len(begin), 1)
+    both = 1 if job.options.directed else 2
+    return int(_READING_COPIES * text) + estimate(num_edges=int(lines) * both, settings=job.settings).working_bytes
+
+
+def _parquet_rows(path: Path) -> int:
+    try:
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(path).num_rows)
+    except (ImportError, OSError, ValueError):  # who reads it says what is wrong
+        return 0
+
+
+def encode_folder(
+    job: FileJob, resources: Resources, progress: Progress, *, say: Callable[[str], None], steps_aloud: bool
+) -> dict[str, Any]:
+    """Prepare, encode, and write one file of it if that is what was asked for; goes on where it was cut.
+
+    Args:
+        job: What to do. Its output is the folder, or a file beside which the folder stands until it is written.
+        resources: What may be used.
+        progress: Is told what is being done.
+        say: Gets a line for what is worth one.
+        steps_aloud: Whether it gets one for every finished step, with the time left.
+    """
+    folder = Path(job.output) if is_folder(job.output) else Path(job.output + ".blocks")
+    exported = None if is_folder(job.output) else job.path
+    _check_outputs(job, folder, exported)
+    clock = _StepClock(progress, job.settings.num_steps, len(job.settings.operators), say if steps_aloud else None)
+    if Layout(folder).manifest_file.exists():
+        done, total = len(Layout(folder).read_manifest().finished), clock.num_steps
+        say(f"{folder}: {done} of {total} steps are there{', going on' if done < total else ''}")
+    started = time.perf_counter()
+    several = resources.workers is not None or resources.scheduler is not None
+    with Dask(resources.workers, scheduler=resources.scheduler, say=say) if several else nullcontext() as executor:
+        encoding = encode_source(
+            FileSource(job.files, job.options),
+            folder,
+            job.settings,
+            memory=resources.bytes_for_numbers,
+            executor=executor,
+            device="cuda" if "cuda" in str(job.device) else "cpu",
+            tick=clock.tick,
+            say=say,
+        )
+    clock.finish()
+    about = _describe(job, encoding)
+    if exported is not None:
+        _export(job, encoding, exported, about, progress)
+        shutil.rmtree(folder)
+    return {**about, "seconds": {"total": round(time.perf_counter() - started, 3)}}
+
+
+def _check_outputs(job: FileJob, folder: Path, exported: Path | None) -> None:
+    written = [folder] if exported is None else [exported, job.sidecar, job.nodes_file]
+    refuse_to_replace_inputs(job.files, [folder, *written])
+    there = [str(path) for path in written if exported is not None and path.exists()]
+    if there and not job.force:
+        raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
+    if job.force and exported is None and Layout(folder).manifest_file.exists():
+        for name in ("manifest.json", "states", "graph", "graph-T", "graph-sym"):
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _describe(job: FileJob, encoding: PartitionedEncoding) -> dict[str, Any]:
+    graph = encoding.manifest.graph
+    return {
+        "versions": versions(),
+        "arguments": {**job.describe(), "device": str(job.device)},
+        "input": {
+            **graph.source,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "undirected": graph.symmetric,
+            "row_blocks": graph.num_blocks,
+        },
+        "output": job.describe_output(graph.num_nodes),
+        "report": describe_report(encoding.report),
+    }
+
+
+def _export(job: FileJob, encoding: PartitionedEncoding, path: Path, about: dict[str, Any], progress: Progress) -> None:
+    """The one file that was asked for, its side-car, and the names of the rows where it does not hold them."""
+    num_bytes = encoding.num_nodes * job.settings.num_trajectories * job.settings.num_columns
+    check_free_space(path.absolute().parent, num_bytes * job.settings.dtype.itemsize, job.output)
+    progress.stage(f"writing {path}", encoding.manifest.graph.num_blocks)
+    ids = encoding.node_ids() if path.suffix.lower() == ".npy" else None
+    about["output"]["node_ids_file"] = None if ids is None else str(job.nodes_file)
+    encoding.export(path, tick=progress.advance)
+    with atomic_files([*([] if ids is None else [job.nodes_file]), job.sidecar]) as files:
+        if ids is not None:
+            write_node_ids(files[0], EncodedNodes(torch.empty(encoding.num_nodes, 0), ids, None, ""))
+        files[-1].write(as_text(about).encode() + b"\n")
+
+
+@dataclass
+class _StepClock:
+    """Turns ticks of tasks into a bar for each part of a step, and finished steps into the time that is left.
+
+    Args:
+        progress: The bar.
+        steps: P.
+        operators: How many.
+        aloud: Gets a line for each finished step, if any.
+    """
+
+    progress: Progress
+    steps: int
+    operators: int
+    aloud: Callable[[str], None] | None
+    times: list[float] = field(default_factory=list)
+    current: str | None = None
+    part: tuple[str, str] = ("", "")
+    done: int = 0
+    since: float = 0.0
+
+    @property
+    def num_steps(self) -> int:
+        return 1 + self.steps * self.operators
+
+    def number(self, step: str) -> int:
+        """The place of a step, ``"start"`` or ``"operator/step"``, among all, from 1."""
+        if step == "start":
+            return 1
+        operator, p = step.split("/")
+        return 1 + int(operator) * self.steps + int(p)
+
+    def tick(self, step: str, what: str, done: int, total: int) -> None:
+        # A step before the current one is repaired, not made.
+        if step != PREPARING and (self.current is None or self.number(step) > self.number(self.current)):
+            self.finish()
+            self.current, self.since = step, time.perf_counter()
+        if (step, what) != self.part or done < self.done:
+            name = what if step == PREPARING else f"step {self.number(step)} of {self.num_steps}: {what}{self.left()}"
+            self.progress.stage(name, total)
+            self.part, self.done = (step, what), 0
+        self.progress.advance(done - self.done)
+        self.done = done
+
+    def finish(self) -> None:
+        """The current step is done."""
+        if self.current is None:
+            return
+        self.times.append(time.perf_counter() - self.since)
+        number = self.number(self.current)
+        if self.aloud is not None:
+            left = self.left() if number < self.num_steps else ""
+            self.aloud(f"step {number} of {self.num_steps} done in {spoken(self.times[-1])}{left}")
+
+    def left(self) -> str:
+        """The time that is left, from the steps of this run so far; nothing before there is one."""
+        if not self.times or self.current is None:
+            return ""
+        steps = self.times[1:] or self.times  # the first only draws
+        seconds = sum(steps) / len(steps) * (self.num_steps - self.number(self.current))
+        return f", about {spoken(seconds)} left"
+
+
+def spoken(seconds: float) -> str:
+    """A duration for people.
+
+    >>> spoken(3.21), spoken(250), spoken(9000)
+    ('3.2 s', '4 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
