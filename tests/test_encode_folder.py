@@ -116,6 +116,7 @@ def test_chosen_before_a_file_is_read_that_memory_cannot_hold(monkeypatch: pytes
         (["--workers", "2", "--scheduler", "tcp://x:1", "-o", "s"], "give one of them"),
         (["--memory", "1GB", "-o", "a.pt"], "a folder, .npy or .parquet"),
         (["--memory", "1GB", "--backend", "reference", "-o", "s"], "leave it out"),
+        (["--memory", "1GB", "-k", "1000000", "-o", "s"], "k x k matrices stay whole"),
         (["--memory", "1GB", "--stream", "-o", "a.npy"], "leave it out"),
         (["--memory", "1GB", "--normalization", "inverse_gram", "-o", "s"], "normalizations qr, l2, none"),
         (["--memory", "1GB", "--storage-dtype", "float16", "-o", "s"], "stored as it is computed"),

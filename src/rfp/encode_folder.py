@@ -35,6 +35,8 @@ _FREE_PART = 0.6
 _CLUSTER_BYTES = 2_000_000_000
 # Text that is packed is about so many times as long unpacked; the bytes of a text that are in memory as it is read.
 _PACKED, _READING_COPIES = 4, 3
+# The factors of a QR of so many channels take 11 GB.
+_MOST_CHANNELS = 10_000
 _EXPORTS = (".npy", ".parquet")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -108,6 +110,8 @@ def obstacle(job: FileJob) -> str | None:
         return f"row blocks become a folder, .npy or .parquet, got -o {job.output}"
     if job.fastrp is not None or job.keep != "all":
         return "row blocks hold whole encodings: leave out --preset, --last-only and --keep"
+    if job.settings.num_channels > _MOST_CHANNELS:
+        return f"row blocks cut the nodes, but k x k matrices stay whole: -k of at most {_MOST_CHANNELS:,}"
     if job.settings.backend != "auto":
         return f"--backend {job.settings.backend} is of encodings in memory: leave it out"
     if job.settings.cache is not None:
