@@ -180,7 +180,7 @@ class _Stacked:
     Args:
         graph: The graph.
         place: ``[n]``: where the i-th of the nodes, taken type after type, is in the graph.
-        sizes: Of the types.
+        sizes: Sizes of the types.
     """
 
     graph: Graph

@@ -95,7 +95,7 @@ def l2(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor
     Args:
         a: ``[B, n, k]``.
         ptr: ``[num_graphs + 1]``.
-        rounding: Of the state that was multiplied to give ``a``.
+        rounding: Rounding of the state that was multiplied to give ``a``.
 
     Returns:
         ``[B, n, k]``, and ``zero_columns``.
@@ -138,7 +138,7 @@ def qr(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor
     Args:
         a: ``[B, n, k]``.
         ptr: ``[num_graphs + 1]``.
-        rounding: Of the state that was multiplied to give ``a``.
+        rounding: Rounding of the state that was multiplied to give ``a``.
 
     Returns:
         ``[B, n, k]``; ``householder`` (decompositions) and ``dependent_columns``.

@@ -106,11 +106,11 @@ def diagonal(
         source: A :class:`~rfp.trajectory.Trajectory`, or a graph in any form :func:`rfp.encode` takes: then the states
             are computed one after the other and two of them are kept.
         num_powers: L. Of a trajectory by default all it tells; of a graph by default 16.
-        operator: Of a graph: S, by default ``"normalized_adjacency"``. Of a trajectory: which of its operators, by
+        operator: For a graph: S, by default ``"normalized_adjacency"``. For a trajectory: which of its operators, by
             number or by name; may be left out if it has one.
         exact: Ask for exact values: an orthonormal start with at least as many channels as the largest graph has nodes
             (which is then the default of ``num_channels``), or an error.
-        draw: Of a graph: ``num_channels`` (64), ``num_trajectories`` (1), ``distribution`` (``"normal"``), ``start``
+        draw: For a graph: ``num_channels`` (64), ``num_trajectories`` (1), ``distribution`` (``"normal"``), ``start``
             (``"orthonormal"``), ``seed`` (0), ``dtype`` (float32).
 
     Returns:

@@ -98,8 +98,8 @@ class NpyFile:
 
     Args:
         file: Anything with ``write``.
-        shape: Of the whole array.
-        dtype: Of the file.
+        shape: Shape of the whole array.
+        dtype: Type of the file.
         by_graphs: Many small graphs are handed over graph by graph instead, by :meth:`rows`, and written in C order.
     """
 

@@ -6,17 +6,21 @@ imported: hence a process of its own, which computes every case of a file and ha
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import networkx as nx
+import numpy as np
 import torch
 from torch import Tensor
 
+from rfp import streaming
 from rfp.backends.backend import Backend
 from rfp.backends.finite import NotFiniteError
 from rfp.backends.problem import Problem
@@ -246,8 +250,8 @@ def solve_fused() -> dict[str, Any]:
 
 
 def solve_sparse() -> dict[str, Any]:
+    from rfp.backends.cuda_sparse import CUDA_SPARSE, row_plan
     from rfp.backends.cuda_sparse import driver as cuda_sparse
-    from rfp.backends.cuda_sparse import row_plan
     from rfp.errors import NumericalError
 
     # Heavy rows and several blocks in small graphs, and few programs: the interpreter takes them one after the other.
@@ -264,7 +268,24 @@ def solve_sparse() -> dict[str, Any]:
     problem = sparse_cases()["l2"].problem(DEVICE)
     steps = [step.state for step in cuda_sparse.cuda_sparse_steps(problem, problem.operators[0])]
     results["loop"] = torch.stack(steps).cpu()
+    results["streamed"] = streamed(stream_graph().to(DEVICE), CUDA_SPARSE)
     return results
+
+
+STREAMED = Settings(num_channels=3, num_steps=2, num_trajectories=2, operators=["adjacency", "random_walk"])
+
+
+def stream_graph() -> Graph:
+    return _one(nx.barbell_graph(4, 3))
+
+
+def streamed(graph: Graph, backend: Backend) -> tuple[str, np.ndarray[Any, Any]]:
+    """What :func:`rfp.streaming.stream` writes; in the interpreter, where nothing is on a GPU, the choice is given."""
+    file, told = io.BytesIO(), []
+    with patch.object(streaming, "choose", lambda problem, requested: (backend, requested)):
+        report = streaming.stream(graph, file, STREAMED, progress=told.append)
+    assert told == [1] * 4
+    return report.backend, np.load(io.BytesIO(file.getvalue()))
 
 
 def solve_learned() -> dict[str, Any]:

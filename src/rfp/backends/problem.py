@@ -235,7 +235,7 @@ def rounding_units(operators: Sequence[Operator], ptr: Tensor, dtype: torch.dtyp
     Args:
         operators: Their norms must be known: matrices.
         ptr: ``[G + 1]``.
-        dtype: Of the states.
+        dtype: Type of the states.
 
     Returns:
         ``[O, G]`` float64, without waiting for a GPU.

@@ -28,7 +28,7 @@ class FastRP:
 
     Args:
         embedding_dimension: Columns of the result.
-        iteration_weights: Of steps 1, 2, ...; their number is the number of steps.
+        iteration_weights: Weights of steps 1, 2, ...; their number is the number of steps.
         normalization_strength: β: the random vector of a node is multiplied by its degree to this power. Negative
             values make much of nodes with few neighbours.
         node_self_influence: Weight of step 0, the node's own random vector.

@@ -36,8 +36,8 @@ class Errors:
     """The largest over all steps, graphs and trajectories.
 
     Args:
-        orthogonality: Of :math:`q^\\top q - I`, columns of zeros left out.
-        rounding: Of what should vanish, over the rounding of the product: the part of R below its diagonal, or the
+        orthogonality: Error of :math:`q^\\top q - I`, columns of zeros left out.
+        rounding: What should vanish, over the rounding of the product: the part of R below its diagonal, or the
             difference to the normalised product.
         wrong_columns: Columns that are zero and should not be, the reverse, or of a negative diagonal of R.
     """

@@ -42,11 +42,11 @@ class DataConfig:
             said otherwise.
         num_splits: How many random splits.
         split_seed: Seed of the random splits, and of the negatives of links.
-        time: Of links: a column of times; the earliest edges are for training, the latest for the test.
-        negatives: Of links: validation and test edges are ranked among ``"uniform"`` non-edges, ``"hard"`` ones that
+        time: For links: a column of times; the earliest edges are for training, the latest for the test.
+        negatives: For links: validation and test edges are ranked among ``"uniform"`` non-edges, ``"hard"`` ones that
             share neighbours, or ``"both"``.
-        hard_negatives: Of links: hard negatives of each edge.
-        identity_features: Of links: ``x`` is the identity matrix, a feature for each node, whatever the graph has.
+        hard_negatives: For links: hard negatives of each edge.
+        identity_features: For links: ``x`` is the identity matrix, a feature for each node, whatever the graph has.
 
     Example:
         >>> DataConfig.from_dict({"name": "texas", "undirected": False}).undirected

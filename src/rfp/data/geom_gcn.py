@@ -42,9 +42,9 @@ def read_geom_gcn(root: Path, task: Task, raw: str, prefix: str, dataset: Callab
 
     Args:
         root: Data root.
-        task: Of the data set.
+        task: Task of the data set.
         raw: Folder of the raw files below the root, such as ``webkb/cornell/raw``.
-        prefix: Of the names of the split files.
+        prefix: Prefix of the names of the split files.
         dataset: Makes the PyG data set from its ``root``, of which ``raw`` without its first part is the raw folder.
     """
     folder = root / raw

@@ -24,7 +24,7 @@ class Labels:
         kind: A key of :data:`rfp.nn.kinds.KINDS`.
         y: As :class:`~rfp.data.tasks.Task` describes; -1 or NaN where there is none.
         num_outputs: Classes or targets.
-        names: Of them.
+        names: Their names.
         known: ``[rows]``: whether a row can be used for training or scoring.
     """
 
@@ -64,7 +64,7 @@ def labels_from_numbers(
         values: ``[rows, targets]`` float64, NaN for no label.
         kind: What they are, or ``None`` to find out.
         source: For errors.
-        names: Of the targets.
+        names: Names of the targets.
         integer_type: They are of an integer tensor type, which in PyG means classes.
 
     Example:
@@ -119,7 +119,7 @@ def choose_masks(
 
     Args:
         given: Masks ``[rows, num_splits]``, or ``None``.
-        labels: Of all rows.
+        labels: Labels of all rows.
         config: May ask for a random split, which then holds.
         source: For errors.
         how: How this form of data can carry a split, for the error that it does not.

@@ -29,7 +29,7 @@ class LinkEdges:
         negatives: Against what held-out edges are judged: as many ``"uniform"`` non-edges as there are positives,
             ``"hard"`` ones of each positive (:func:`~rfp.data.link_negatives.hard_negatives`), or ``"both"``.
         num_hard: Hard negatives of each positive.
-        seed: Of the negatives; every split has its own.
+        seed: Seed of the negatives; every split has its own.
         given: Negatives of ``val`` and ``test`` that came with the data, ``[2, N]``: they are then the uniform ones.
         names: Ids of the nodes, or ``None`` for their numbers.
     """
@@ -113,7 +113,7 @@ class HeldOut:
 
     Args:
         train: ``[2, E']``, the positives of training: the edges of the training graph, each once.
-        judged: Of ``val`` and ``test``.
+        judged: The pairs of ``val`` and ``test``.
     """
 
     train: Tensor

@@ -39,7 +39,7 @@ def uniform_negatives(
         edges: ``[2, m]``, either way round, on the CPU.
         num_nodes: n.
         count: How many.
-        generator: Of the draw.
+        generator: Generator of the draw.
         source: For errors.
 
     Raises:
@@ -91,7 +91,7 @@ def hard_negatives(
         positives: ``[2, p]``.
         edges: ``[2, m]``: all edges of all parts; none of them is a negative.
         count: Rivals of each positive; there may be fewer in small or dense graphs.
-        seed: Of ties and of the uniform rest.
+        seed: Seed of ties and of the uniform rest.
         source: For errors.
 
     Returns:

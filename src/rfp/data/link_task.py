@@ -45,7 +45,7 @@ def link_task(
     Args:
         graphs: One graph with all its edges.
         config: Split, metric and negatives.
-        name: Of the task.
+        name: Name of the task.
         source: For errors.
         part_of: ``[m]`` or ``[m, num_splits]``: the part of each edge as its number in :data:`PARTS`, -1 for none.
         time: ``[m]``: the earliest edges are for training, the latest for the test; of an edge that is listed several

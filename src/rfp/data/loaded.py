@@ -29,8 +29,8 @@ class LoadedTask:
         raw_y: Labels before division by ``y_scale``, where there is one.
         y_scale: ``[targets]``: what ``raw_y`` was divided by.
         notes: What a report on results with this data must say.
-        links: Of a link task: its edges, which are the rows of ``y`` and of the masks. ``graphs`` has none of them.
-        held_out: Of a link task at one split (:meth:`at_split`): what is to be predicted. ``graphs`` has the training
+        links: For a link task: its edges, which are the rows of ``y`` and of the masks. ``graphs`` has none of them.
+        held_out: For a link task at one split (:meth:`at_split`): what is to be predicted. ``graphs`` has the training
             edges.
     """
 

@@ -106,7 +106,7 @@ def load_tensors(path: str | Path, items: Sequence[int] | None = None) -> Any:
 
     Args:
         path: The file.
-        items: Of a pickled list only these items; the tensors of others, which take most of the time (a third of a
+        items: Only these items of a pickled list; the tensors of others, which take most of the time (a third of a
             millisecond each), are not put together.
 
     Raises:

@@ -31,7 +31,7 @@ def load_or_read(path: Path, task: Task, read: Callable[[], LoadedTask]) -> Load
 
     Args:
         path: A file named after :func:`content_key`.
-        task: Of the data set.
+        task: Task of the data set.
         read: Reads the raw files.
     """
     try:

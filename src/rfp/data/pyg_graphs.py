@@ -28,7 +28,7 @@ def task_from_graphs(
         graphs: ``Data`` objects; ``x``, ``edge_attr``, ``edge_weight``, ``y`` and, for node tasks, ``train_mask``,
             ``val_mask`` and ``test_mask`` (``[n]`` or ``[n, num_splits]``) are read.
         config: May name level, kind, metric and split.
-        name: Of the task.
+        name: Name of the task.
         source: For errors.
         masks: The split over graphs, if it is known: ``[num_graphs, num_splits]``. In a node task the nodes of a graph
             follow it.

@@ -48,7 +48,7 @@ def find_files(
     """The first root that holds all files of a data set; the last root, after a download, if none does.
 
     Args:
-        name: Of the data set, for errors.
+        name: Name of the data set, for errors.
         files: Paths below a root.
         roots: See :func:`data_roots`; the last one is ours.
         download: Fetches the files into the folder given, or ``None`` to stay offline.

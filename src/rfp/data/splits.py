@@ -49,7 +49,7 @@ def random_masks(
 
     Args:
         count: Number of rows.
-        fractions: Of train, val and test; they may leave rows out.
+        fractions: Fractions of train, val and test; they may leave rows out.
         num_splits: How many.
         seed: Any integer.
         usable: ``[count]`` bool, rows that have a label; ``None`` for all.

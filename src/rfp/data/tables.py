@@ -49,7 +49,7 @@ class Table:
         """A column as finite numbers.
 
         Args:
-            name: Of the column.
+            name: Name of the column.
             missing: Whether empty fields are allowed; they become NaN.
         """
         import pyarrow as pa

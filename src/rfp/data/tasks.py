@@ -17,13 +17,13 @@ class Task:
     """A prediction task.
 
     Args:
-        name: Of the data set.
+        name: Name of the data set.
         level: What a row of the labels stands for: one of :data:`rfp.nn.levels.LEVELS`, or its name.
         kind: ``"classification"`` (one of several classes; labels ``[rows]`` int64), ``"binary"`` (one or several
             yes/no targets; ``[rows, targets]`` float32, NaN where unknown) or ``"regression"`` (the same, without NaN).
         metric: A key of :data:`rfp.data.metrics.METRICS` that fits the kind.
         num_outputs: Classes, or targets: the width of a model's output.
-        names: Of the classes or targets, if they have any.
+        names: Names of the classes or targets, if they have any.
         categorical: ``"zinc"`` or ``"ogb"`` if the features are categories of :mod:`rfp.nn.molecules`.
 
     Example:

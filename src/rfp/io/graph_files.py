@@ -106,11 +106,11 @@ def load_edges(
 
     Args:
         edges: Node numbers and weights.
-        names: Of the nodes.
+        names: Names of the nodes.
         directed: What the file says.
         weights: Where weights come from, if there are any.
         options: What was asked for.
-        path: Of the file, for errors.
+        path: Path of the file, for errors.
     """
     num_nodes = len(names)
     if options.num_nodes not in (None, num_nodes):

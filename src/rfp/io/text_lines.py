@@ -125,9 +125,9 @@ def refuse_doubtful_comments(
 
     Args:
         content: The file with its comments.
-        pattern: Of the comment lines.
+        pattern: Pattern of the comment lines.
         fields: How a line is cut.
-        num_fields: Of the first edge.
+        num_fields: Number of fields of the first edge.
         first_line: Number of the first line that is no comment.
         texts: Whether the ids of the first edge are text.
         file: Its name, for errors.

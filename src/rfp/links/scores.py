@@ -66,9 +66,9 @@ def score_pairs(
         pairs: ``[2, p]``, two different nodes each, edges or not. The order of the two does not matter.
         score: A key of :data:`SCORES`.
         exact: No estimate: rows are intersected (Katz: walks are counted) for every pair.
-        beta: Of Katz: a walk of length l counts :math:`\beta^l`.
-        max_length: Of Katz: walks of up to so many steps.
-        progress: Of an exact computation: told how much of how much is done.
+        beta: For Katz: a walk of length l counts :math:`\beta^l`.
+        max_length: For Katz: walks of up to so many steps.
+        progress: For an exact computation: told how much of how much is done.
         draw: ``num_channels`` (256), ``num_trajectories`` (4), ``distribution`` (``"normal"``), ``start``
             (``"orthonormal"``), ``seed`` (0), ``dtype`` (float32).
 

@@ -43,7 +43,7 @@ def extend(
     :math:`|\lambda|` of the k columns. ``random_walk`` and ``adjacency`` have no such loops.
 
     Args:
-        trajectory: Of :func:`rfp.encode`, :func:`extend` or :func:`load`; of one graph, with named operators.
+        trajectory: From :func:`rfp.encode`, :func:`extend` or :func:`load`; of one graph, with named operators.
         new_edges: ``[2, e]`` integers; nodes from n on are new, and each edge has at least one of them.
         num_nodes: n'; by default the largest number in ``new_edges`` plus one.
         edge_weight: ``[e]``, ones by default.

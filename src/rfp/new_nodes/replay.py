@@ -39,12 +39,12 @@ def replay(
     old rows stay, or encode anew.
 
     Args:
-        trajectory: Of :func:`rfp.encode`, of one graph.
+        trajectory: From :func:`rfp.encode`, of one graph.
         graph: The larger graph, anything :func:`rfp.as_graph` reads.
         weight: As in :func:`rfp.as_graph`.
         features: ``[n' - n, k]`` or ``[B, n' - n, k]``: rows of :math:`a^{(0)}` of the new nodes, where the trajectory
             started from given features.
-        operators: Of the larger graph, where the trajectory's are not names.
+        operators: Operators of the larger graph, where the trajectory's are not names.
 
     Returns:
         The trajectory of all n' nodes, with the same factors. Computed in float64, kept in the precision it had. O(P O

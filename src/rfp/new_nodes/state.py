@@ -29,7 +29,7 @@ def save(trajectory: Trajectory, path: str | Path) -> None:
     """Write a trajectory with its factors and its graph, as an uncompressed ``.npz`` of plain arrays and JSON.
 
     Args:
-        trajectory: Of :func:`rfp.encode` or :func:`~rfp.new_nodes.extend`, with named operators, normalisation and
+        trajectory: From :func:`rfp.encode` or :func:`~rfp.new_nodes.extend`, with named operators, normalisation and
             distribution.
         path: Written whole or not at all.
     """

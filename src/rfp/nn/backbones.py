@@ -185,7 +185,7 @@ class Backbone(nn.Module):
         norm: ``"batch"``, ``"layer"`` or ``"none"``.
         act: A key of :data:`~rfp.nn.layers.ACTIVATIONS`.
         dropout: Probability.
-        num_heads: Of the attention in ``"gps"``.
+        num_heads: Number of heads of the attention in ``"gps"``.
         edge_features: Whether ``"gps"`` uses GINE (with edge features) or GIN as its local part.
 
     Shapes:

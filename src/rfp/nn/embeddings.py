@@ -73,12 +73,12 @@ class EmbeddingOptions:
 
     Args:
         shared_channels: Width of what all trajectories share: node features and unchanging encodings.
-        drawn: Of each random encoding.
+        drawn: Width of each random encoding.
         out_channels: d.
         joined: Whether the trajectories of a node are laid side by side.
         num_trajectories: B, the largest over the encodings; the others are repeated.
         dropout: Probability, on all inputs of linear maps.
-        products: Of the products, where there are any.
+        products: Options of the products, where there are any.
     """
 
     shared_channels: int
@@ -171,7 +171,7 @@ class ProductEmbedding(nn.Module):
     as in :class:`LinearEmbedding`.
 
     Args:
-        options: Of inputs and output.
+        options: Widths of inputs and output.
         beside_linear: Whether the linear map reads the trajectories too.
 
     Shapes:

@@ -85,7 +85,7 @@ def real_rows(model: nn.Module, real: Tensor) -> Iterator[None]:
     """Within the block, batch normalisations of a model leave padding out of their statistics in training.
 
     Args:
-        model: Of :class:`FeatureNorm` parts, wherever they are.
+        model: Has :class:`FeatureNorm` parts, wherever they are.
         real: ``[n, 1]``, 1 where a row is a node and 0 where it is padding.
     """
     norms = [module for module in model.modules() if isinstance(module, FeatureNorm)]

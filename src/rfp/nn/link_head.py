@@ -26,7 +26,7 @@ class LinkHeadOptions:
         num_layers: Linear maps of the perceptron at the end.
         drawn: Shapes of the trajectories that are multiplied; none leaves them out.
         degrees: Whether the degrees of both nodes are read.
-        norm: Of the features: ``"batch"``, ``"layer"`` or ``"none"``.
+        norm: Norm of the features: ``"batch"``, ``"layer"`` or ``"none"``.
         act: Activation.
         dropout: Probability.
     """

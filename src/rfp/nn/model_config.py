@@ -137,20 +137,20 @@ class ModelConfig:
             several trajectories the mean.
         product_channels: m, products a node (and an edge) has.
         product_weights: Learn a weight α for each channel: for ordered channels, as those of a QR.
-        product_norm: Of the products: ``"batch"``, ``"layer"`` or ``"none"``; ``"auto"`` is ``"batch"`` in a model with
-            ``norm="batch"`` and else ``"layer"``.
+        product_norm: After the products: ``"batch"``, ``"layer"`` or ``"none"``; ``"auto"`` is ``"batch"`` in a model
+            with ``norm="batch"`` and else ``"layer"``.
         product_scale: ``"nodes"`` multiplies the products by the number of nodes of their graph: for states whose
             columns have unit length, whose products shrink as graphs grow. ``"none"`` leaves them as they are.
         product_layers: Linear maps of the perceptron after them.
         embed_activation: Whether σ follows K_embed (it is optional in Eq. 4).
         dropout: After every layer.
         input_dropout: On the node features and encodings.
-        num_heads: Of GPS.
+        num_heads: Number of heads of GPS.
         readout: Over nodes: ``"sum"``, ``"mean"`` or ``"max"``.
         num_head_layers: Linear maps of the head.
-        pair_products: Of links: the head reads products of the trajectories of both nodes (:mod:`rfp.nn.link_head`),
+        pair_products: For links: the head reads products of the trajectories of both nodes (:mod:`rfp.nn.link_head`),
             which tell walks between them where steps are not normalised.
-        pair_degrees: Of links: the head reads the degrees of both nodes.
+        pair_degrees: For links: the head reads the degrees of both nodes.
         max_parameters: Refuse a model with more (500,000 on ZINC); ``None`` for no limit.
     """
 

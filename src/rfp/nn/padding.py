@@ -19,7 +19,7 @@ _MAX_WASTE = 4
 # spread over n x n.
 ALONE_ABOVE = 1024
 # Graphs known to have no more nodes than this share one block, made without waiting for a GPU: what the kernels of the
-# ``dense`` backend take.
+# ``learned`` backend take.
 ONE_BLOCK_MAX_SIZE = LEARNED_MAX_NODES
 
 

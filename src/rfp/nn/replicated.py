@@ -206,7 +206,8 @@ def replicate(module: nn.Module, replicas: int, leading: int = 0) -> nn.Module:
     """Turn every weight of a module into R equal ones, in place.
 
     Args:
-        module: Of linear maps, layer normalisations, dropout and convolutions that broadcast over leading dimensions.
+        module: Made of linear maps, layer normalisations, dropout and convolutions that broadcast over leading
+            dimensions.
         replicas: R.
         leading: Number of dimensions between R and the nodes (1 with trajectories).
 

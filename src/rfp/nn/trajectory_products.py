@@ -106,7 +106,7 @@ class TrajectoryProducts(nn.Module):
             t: ``[..., n, T k]``.
             scale: ``[n, 1]``, multiplies the products of a node. With the number of nodes of its graph, states whose
                 columns have unit length give products that do not shrink as graphs grow.
-            each: Of a replicated module (:mod:`rfp.nn.replicated`): whether ``t`` begins with a dimension of replicas
+            each: For a replicated module (:mod:`rfp.nn.replicated`): whether ``t`` begins with a dimension of replicas
                 too, as behind a learned operator, instead of being the same for all of them.
         """
         return self._finished(self.node_products(t, each=each), scale)
@@ -117,7 +117,7 @@ class TrajectoryProducts(nn.Module):
         Args:
             t: ``[..., n, T k]``.
             edge_index: ``[2, num_pairs]``, any pairs of nodes; on a CPU their range is checked.
-            scale: Of the second node; see :meth:`forward`.
+            scale: Scale of the second node; see :meth:`forward`.
             each: See :meth:`forward`.
         """
         y = self.pair_products(t, edge_index, each=each)

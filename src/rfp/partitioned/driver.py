@@ -53,7 +53,7 @@ class StepPlan:
         operator: Number of the operator that is applied.
         step: Its number.
         power: How often the operator is applied.
-        normalization: Of the result; ``"none"`` where none is due.
+        normalization: Normalisation of the result; ``"none"`` where none is due.
     """
 
     target: str
@@ -136,7 +136,7 @@ class Driver:
     """Runs the steps that a folder lacks.
 
     Args:
-        plan: Of the encoding.
+        plan: Plan of the encoding.
         manifest: As it is in the folder.
         executor: Runs the tasks.
         steps: In order; each depends on the ones before.

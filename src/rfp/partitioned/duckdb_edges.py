@@ -31,10 +31,10 @@ class EdgeScan:
     Args:
         relation: In SQL, with the columns below, e.g. ``read_parquet('edges.parquet')``.
         source: SQL expression of the source id.
-        target: Of the target id.
-        weight: Of the weight, or ``None``.
+        target: Column of the target id.
+        weight: Column of the weight, or ``None``.
         files: What is scanned.
-        direction: Of Gephi's column of types, or ``None``.
+        direction: Gephi's column of types, or ``None``.
         checked: Whether ids and weights have been looked at: missing ones, text in which a mistake is not seen.
     """
 

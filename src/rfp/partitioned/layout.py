@@ -86,8 +86,8 @@ class Manifest:
         arguments: The fields of :class:`rfp.settings.Settings`, as plain values; ``None`` before an encoding begins.
         panel: Channels of a panel; the last one may have fewer.
         finished: Steps that are done, ``"start"`` or ``"operator/step"``, with the events of each.
-        versions: Of what wrote the folder.
-        format: Of the folder.
+        versions: Versions of what wrote the folder.
+        format: Version of the folder's format.
     """
 
     graph: StoredGraph

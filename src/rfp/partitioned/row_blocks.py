@@ -89,7 +89,7 @@ class BlockLimit:
 
     Args:
         bytes_in_all: What a block may take while it is worked on.
-        bytes_per_row: Of its states.
+        bytes_per_row: Size of its states.
         bytes_per_entry: A column, its value, and what is read of both before.
     """
 
@@ -105,7 +105,7 @@ class BlockLimit:
         """The first row of each block, and n: blocks of about equal cost, none above the limit unless it is one row.
 
         Args:
-            entries: Of each row, ``[n]``; the diagonal is added to them.
+            entries: Entries of each row, ``[n]``; the diagonal is added to them.
 
         Example:
             >>> BlockLimit(bytes_in_all=100, bytes_per_row=0, bytes_per_entry=10).cuts(np.array([3, 2, 20, 1, 1]))

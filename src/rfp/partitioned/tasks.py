@@ -62,13 +62,13 @@ class Plan:
     """What every task needs to know; small, and the same for the whole encoding.
 
     Args:
-        folder: Of the encoding, as the workers see it.
+        folder: Folder of the encoding, as the workers see it.
         graph: From the manifest.
         num_channels: k.
         num_trajectories: B.
         panel: Channels of a panel.
-        distribution: Of the features.
-        seed: Of the features.
+        distribution: Distribution of the features.
+        seed: Seed of the features.
         dtype: Name of the type of the states.
         operators: Without their powers.
         device: ``"cuda"`` for workers that have a GPU to multiply on it.

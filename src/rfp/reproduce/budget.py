@@ -24,7 +24,7 @@ def widest(model: Mapping[str, Any], task: Task) -> int:
 
     Args:
         model: Values of a model's config, with ``max_parameters``.
-        task: Of a data set with categorical features, which say how wide the inputs are.
+        task: Task of a data set with categorical features, which say how wide the inputs are.
 
     Costs five models on the meta device: nothing is allocated.
 

@@ -32,11 +32,11 @@ class Ours:
         wanted: Runs of a complete cell.
         num_seeds: Seeds among them.
         values: What a search chose, if all runs chose the same.
-        key: Of the config.
+        key: Key of the config.
         edges: Searched keys whose chosen value is the smallest or largest that was tried.
         earlier: Whether it is a result of another config of that name, shown until there is one of the table's own.
         linear: The best result with the paper's linear K_embed, where the choice fell on products.
-        scores: Of each run, by seed and split.
+        scores: Scores of each run, by seed and split.
     """
 
     mean: float
@@ -98,7 +98,7 @@ class Comparison:
 
     Args:
         spec: Its rows and columns.
-        labels: Of the rows, those of other methods included.
+        labels: Labels of the rows, those of other methods included.
         entries: By row and column.
         notes: To be printed below.
         environments: What it was run on.

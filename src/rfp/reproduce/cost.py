@@ -37,9 +37,9 @@ class CostSize:
         num_edges: Undirected.
         num_channels: k.
         num_steps: P.
-        num_layers: Of the GCN.
-        hidden_channels: Of the GCN; the paper does not give it.
-        repeats: Of each measurement; a CPU, for which a call takes seconds, does fewer.
+        num_layers: Number of layers of the GCN.
+        hidden_channels: Width of the GCN; the paper does not give it.
+        repeats: Repeats of each measurement; a CPU, for which a call takes seconds, does fewer.
     """
 
     num_nodes: int = ARXIV_NODES
@@ -62,8 +62,8 @@ class CostRow:
         row: ``gcn`` or ``rfp-qr-A``.
         quantity: ``encode``, ``forward`` (evaluation) or ``step`` (forward, backward, optimiser).
         milliseconds: Median of the repeats.
-        fastest: Of the repeats.
-        slowest: Of the repeats.
+        fastest: Fastest of the repeats.
+        slowest: Slowest of the repeats.
         peak_mib: Peak memory: on a GPU all that is allocated, with data and parameters; on a CPU what one call adds.
         repeats: How many.
     """

@@ -45,7 +45,7 @@ def run_missing(
     """Run the cells that are not complete, in order; when the time is used up, those that are left wait for next time.
 
     Args:
-        cells: Of a table.
+        cells: Cells of a table.
         results: What there is, by the key of the config.
         run: Trains; it also writes the result file, run by run, so that a kill loses little.
         say: Gets a line for each cell.

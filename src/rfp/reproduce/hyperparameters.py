@@ -33,7 +33,7 @@ class Family:
             that a row adds are.
         halving: How they are searched (:class:`rfp.train.halving.Halving`); without it the whole grid.
         rfp: Keys of every RFP encoding before a linear K_embed, over those of the row.
-        num_splits: Of the data.
+        num_splits: Number of splits of the data.
         num_seeds: For each cell of a table, unless :data:`SEEDS` says otherwise.
     """
 

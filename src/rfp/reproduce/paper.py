@@ -15,7 +15,7 @@ class PaperNumber:
 
     Args:
         table: 1 to 7, in the order of the paper.
-        row: Of the method; the same in all tables for the same method with the same k and P.
+        row: Row of the method; the same in all tables for the same method with the same k and P.
         label: The method as printed.
         dataset: Id of the column; the counting targets are ``counting/<target>``.
         metric: ``accuracy`` and ``roc_auc`` are in percent, as printed.

@@ -23,10 +23,10 @@ class Standing:
 
     Args:
         table: Number of the table.
-        label: Of the row.
-        column: Of the data set.
+        label: Label of the row.
+        column: Name of the data set's column.
         entry: Ours beside the paper's.
-        p_value: Of a t-test of our means of each split (or, with one split, of our seeds) against the printed mean;
+        p_value: By a t-test of our means of each split (or, with one split, of our seeds) against the printed mean;
             ``None`` where there are fewer than two.
     """
 

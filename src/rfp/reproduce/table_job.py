@@ -37,7 +37,7 @@ class TableJob:
         spec: Which, with its rows and columns.
         results: Folder of result files.
         output: Folder for the rendered files.
-        num_seeds: Of every cell, or what the table says.
+        num_seeds: Seeds of every cell, or what the table says.
         others: Whether other methods of the paper are listed.
     """
 

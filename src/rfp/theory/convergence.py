@@ -108,8 +108,8 @@ def convergence(
         num_steps: P.
         operator: S, symmetric.
         normalization: ``"qr"`` is subspace iteration; ``"l2"`` sends every column to the dominant eigenvector.
-        distribution: Of the features.
-        seed: Of the features.
+        distribution: Distribution of the features.
+        seed: Seed of the features.
         features: Start from these ``[n, k]`` instead: node features (NFP), which need not have full rank.
 
     Returns:

@@ -48,7 +48,7 @@ def count_triangles(
         epsilon: Relative half-width to stop at.
         confidence: Coverage of the interval.
         distribution: ``"rademacher"`` or ``"normal"``.
-        seed: Of the samples.
+        seed: Seed of the samples.
         deflation: Directions removed before sampling.
         hubs: Nodes counted exactly; ``None`` takes as many as cost about 100 samples.
         per_node: Also estimate the count of each node.

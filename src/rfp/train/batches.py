@@ -74,7 +74,7 @@ class Batches:
         seed: Shuffle by it (and by :attr:`epoch`); ``None`` keeps the order of the data and the batches themselves.
         share: (rank, number of processes): process r of p gets graphs r, r + p, r + 2p, … of each batch.
         draw: Draws the random encodings; ``None`` leaves that to the model.
-        bytes_per_node: Of what ``draw`` returns.
+        bytes_per_node: Size of what ``draw`` returns.
         draw_signs: Changes the signs of stored eigenvectors, as ``RFPModel.draw_signs`` does; ``None`` leaves that to
             the model.
         sort: Whether the layers will ask for sorted edges (:mod:`rfp.nn.neighbors`).

@@ -22,8 +22,9 @@ class EpochLog:
     """Follows a history; use as a context.
 
     Args:
-        folder: Of ``metrics.csv`` and, if it is installed, TensorBoard's files; ``None`` writes nothing.
-        history: Of the run. Epochs after the checkpoint that is continued from are done again, so the file begins anew.
+        folder: Folder of ``metrics.csv`` and, if it is installed, TensorBoard's files; ``None`` writes nothing.
+        history: The run so far. Epochs after the checkpoint that is continued from are done again, so the file begins
+            anew.
         epochs: At most this many.
         progress: Whether to draw one bar on stderr, in steps.
         active: ``False`` in all processes but one.

@@ -22,8 +22,8 @@ def predict(model: RFPModel, batches: Iterable[Batch], kind: str, draws: int = 1
 
     Args:
         model: Left in the mode (training or evaluation) it was in.
-        batches: Of the part.
-        kind: Of the task. Classes are averaged as probabilities, yes/no answers too (and given back as logits),
+        batches: Batches of the part.
+        kind: Kind of the task. Classes are averaged as probabilities, yes/no answers too (and given back as logits),
             numbers as they are.
         draws: Draws of the random encodings that predictions are averaged over.
 
@@ -54,9 +54,9 @@ def score(task: Task, prediction: Tensor, label: Tensor, where: str) -> float:
     """The task's metric; raises if a prediction is NaN or infinite.
 
     Args:
-        task: Of the data.
+        task: Task of the data.
         prediction: ``[rows, outputs]``.
-        label: Of the same rows.
+        label: Label of the same rows.
         where: Said in the error, such as ``"epoch 3"``.
     """
     if not bool(prediction.isfinite().all()):

@@ -41,14 +41,14 @@ class Halving:
         tries: Combinations in the screen.
         designed: How many of them are of the design.
         held: Keys that keep their first value in the design and change in the neighbours alone.
-        screen_epochs: Of the first stage.
+        screen_epochs: Epochs of the first stage.
         screen_splits: The first stage sees the first few.
         longer: Combinations in the second stage; 0 leaves it out.
         longer_pairs: Pairs of each of them.
-        longer_epochs: Of the second stage.
+        longer_epochs: Epochs of the second stage.
         finalists: Points (combinations with their pair) in the third.
         apart: A key whose every value reaches the final stage, so that the best of each value is known.
-        seed: Of the design and the order of neighbours.
+        seed: Seed of the design and the order of neighbours.
     """
 
     tries: int = 36
@@ -102,7 +102,7 @@ class Chosen:
     """Values chosen by validation.
 
     Args:
-        values: Of every searched key.
+        values: Values of every searched key.
         val: Their mean validation score.
         among: Empty for the choice itself, ``"KEY=VALUE"`` for the best among the points with that value.
     """

@@ -49,13 +49,13 @@ def fit(
     """Train one model, choose its epoch by validation, and score it on the test part once.
 
     Args:
-        config: Of the run, without a ``search``.
+        config: Config of the run, without a ``search``.
         loaded: The data, on any device.
-        seed: Of weights, order, dropout and draws.
+        seed: Seed of weights, order, dropout and draws.
         split: Number of the split.
         device: Where to train; with several devices only its type is read.
         num_devices: Processes, one a device, that share every batch.
-        folder: Of checkpoints and logs (``last.ckpt``, ``best.ckpt``, ``metrics.csv``, TensorBoard's files if it is
+        folder: For checkpoints and logs (``last.ckpt``, ``best.ckpt``, ``metrics.csv``, TensorBoard's files if it is
             installed); ``None`` writes nothing.
         resume: Continue from ``last.ckpt`` if it is there; otherwise start anew and replace it.
         progress: Draw a progress bar on stderr.

@@ -39,7 +39,7 @@ class TrainingPairs:
     Args:
         loaded: A link task at its split, on the device.
         batch_size: Edges in a batch.
-        seed: Of partition, order and negatives.
+        seed: Seed of partition, order and negatives.
         share: (rank, number of processes): process r of p gets pairs r, r + p, … of each batch.
         encode: The unchanging encodings of a graph.
     """

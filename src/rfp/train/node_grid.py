@@ -62,8 +62,8 @@ class NodeTrainer:
         """Train one combination with every pair, split and seed: in one program, or in as few as fit in memory.
 
         Args:
-            values: Of the keys that replicas of a program share.
-            pairs: Of learning rate and weight decay.
+            values: Values of the keys that replicas of a program share.
+            pairs: Pairs of learning rate and weight decay.
             splits: Which splits.
             seeds: Which seeds.
             epochs: If other than the config's; then nothing stops a replica before its last epoch.
@@ -149,7 +149,7 @@ def train_nodes(
 
     Args:
         trainer: With a config that has or has no ``search``.
-        seeds: Of weights, draws and dropout.
+        seeds: Seeds of weights, draws and dropout.
         splits: Which splits.
         settings: ``trials`` is the number of programs; if there are more combinations (and by default more than
             :data:`~rfp.train.search.WHOLE_GRID_MAX`), as many are drawn.

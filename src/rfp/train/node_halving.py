@@ -48,7 +48,7 @@ def halve(
     Args:
         trainer: Whose config has a search over lr, weight decay and other keys.
         halving: How to search.
-        seeds: Of the final stage; the others take the first.
+        seeds: Seeds of the final stage; the others take the first.
         splits: All splits of the final stage.
         trials: What has been tried before.
         save: Gets all trials after each one that is new.

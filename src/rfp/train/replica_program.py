@@ -36,8 +36,8 @@ class Replica:
     Args:
         split: Whose training part it learns from.
         lr: Learning rate.
-        weight_decay: Of the optimiser.
-        seed: Of its weights, draws and dropout.
+        weight_decay: Weight decay of the optimiser.
+        seed: Seed of its weights, draws and dropout.
     """
 
     split: int
@@ -56,7 +56,7 @@ class ReplicaProgram:
     A program has no test part: see :func:`examine`.
 
     Args:
-        config: Of the run; ``training.lr`` and ``training.weight_decay`` are taken from the replicas.
+        config: Config of the run; ``training.lr`` and ``training.weight_decay`` are taken from the replicas.
         loaded: A node classification task on one graph.
         replicas: One for each model to train, seed by seed, as many of each; models with a learned operator
             or with eigenvectors have one seed only.
@@ -232,7 +232,7 @@ def examine(program: ReplicaProgram, predictions: Tensor, loaded: LoadedTask, ch
 
     Args:
         program: That has been trained.
-        predictions: Of the program.
+        predictions: Predictions of the program.
         loaded: Its data.
         chosen: Numbers of the replicas, whose choice was made on validation scores.
     """

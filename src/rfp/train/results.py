@@ -26,13 +26,13 @@ class RunRecord:
     """One trained model.
 
     Args:
-        seed: Of weights, order, dropout and draws.
+        seed: Seed of weights, order, dropout and draws.
         split: Number of the split.
         metrics: ``val`` and ``test`` scores, and whatever else was measured, at the chosen epoch.
         epoch: The epoch chosen by validation, from 0.
         epochs: How many were run.
         seconds: Wall time of this run; for runs trained together, of all of them divided by their number.
-        num_parameters: Of the model.
+        num_parameters: Number of parameters of the model.
         values: What a search chose, by dotted key.
         device: What it was trained on; runs of one result may differ in that.
     """
@@ -65,7 +65,7 @@ class Trial:
         values: By dotted key; with ``pairs``, those of the best pair.
         val: Validation score; NaN if the point could not be tried.
         num_runs: Splits and seeds it is the mean of.
-        stage: Of a halving.
+        stage: Stage of a halving.
         epochs: How long it was trained, where that is less than the config says.
         pairs: (lr, weight decay, validation score) of all that were trained together, best first.
         seconds: Wall time.
@@ -103,7 +103,7 @@ class Result:
         metric: Name of the score.
         higher_is_better: Its direction.
         runs: One for each seed and split.
-        trials: Of the search.
+        trials: Trials of the search.
         environment: Device and versions of the latest run.
         notes: What must be said beside these numbers.
         alternatives: Runs of the best by validation among a part of the points, such as ``"model.embed=linear"``, where

@@ -35,7 +35,7 @@ class TrainingConfig:
         epochs: At most this many.
         batch_size: Graphs in a batch; node tasks on one graph always see all of it.
         lr: Learning rate.
-        weight_decay: Of the optimiser: added to the gradient by ``"adam"``, decoupled in ``"adamw"``.
+        weight_decay: Weight decay of the optimiser: added to the gradient by ``"adam"``, decoupled in ``"adamw"``.
         optimizer: ``"adam"`` or ``"adamw"``.
         schedule: ``"plateau"`` multiplies the learning rate by ``schedule_factor`` when the validation score has not
             improved for ``schedule_patience`` epochs and ends the run below ``min_lr``; ``"cosine"`` decays it to
@@ -118,7 +118,7 @@ class RunConfig:
         training: How it is trained.
         search: Values to try, by dotted key: ``{"training.lr": [1e-3, 1e-2], "model.num_layers": [2, 4]}``. A ``*`` in
             the place of a number means all of a list: ``model.encodings.*.start``.
-        name: Of the method, for tables and file names.
+        name: Name of the method, for tables and file names.
         halving: Search by successive halving (node tasks on one graph), keys of
             :class:`~rfp.train.halving.Halving`.
 

@@ -51,7 +51,7 @@ class SearchSettings:
         sampler: ``"grid"`` tries the points in order, ``"tpe"`` learns from the earlier ones, ``"auto"`` takes the
             first for small grids.
         prune: Whether to end trials that are worse than the median of the others at the same epoch.
-        seed: Of the sampler.
+        seed: Seed of the sampler.
     """
 
     trials: int | None = None

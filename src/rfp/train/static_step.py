@@ -76,10 +76,10 @@ class StaticStep:
 
     Args:
         model: On the device, in training mode when called.
-        loss: Of the task.
+        loss: Loss of the task.
         optimizer: Which may be captured: ``capturable=True`` with its learning rate in a tensor, on a GPU.
         total: A scalar tensor to which the loss of each step is added.
-        batches: Of the training part, whose sizes decide on those of the padded tensors.
+        batches: Batches of the training part, whose sizes decide on those of the padded tensors.
         gradient_clip: Largest norm of a gradient; 0 for no limit.
         half: Whether to compute in bfloat16 where that is safe.
     """

@@ -46,11 +46,11 @@ class TrainingLoop:
 
     Args:
         model: On any device.
-        config: Of the run.
+        config: Config of the run.
         loaded: The data, with unchanging encodings stored as node attributes.
-        seed: Of order, dropout and draws.
+        seed: Seed of order, dropout and draws.
         split: Number of the split.
-        folder: Of checkpoints and logs; ``None`` for neither.
+        folder: Folder of checkpoints and logs; ``None`` for neither.
         progress: Whether to draw a progress bar.
         report: Told the epoch and its validation score; what it raises ends the run.
     """

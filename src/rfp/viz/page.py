@@ -66,13 +66,13 @@ def as_html(
     """The page, as text.
 
     Args:
-        trajectory: Of this graph.
+        trajectory: The trajectory of this graph.
         graph: Anything :func:`rfp.encode` takes.
         png: The still picture under the slider.
         step: Where the slider stands at first.
         channel: The channel that colours the nodes.
-        operator: Of this operator, from 0.
-        index: Of this trajectory, from 0.
+        operator: Number of the operator, from 0.
+        index: Number of the trajectory, from 0.
         positions: ``[n, 2]``.
         title: The heading.
         command: What made it, shown at the end.

@@ -194,7 +194,7 @@ def draw_angles(trajectory: Trajectory, *, operator: int = 0, index: int = 0, ax
     """Draw the principal angles of each step to the dominant eigenvectors, and the rate of Proposition 4.2.
 
     Args:
-        trajectory: Of one graph of at most 5000 nodes and a symmetric operator.
+        trajectory: Trajectory of one graph of at most 5000 nodes and a symmetric operator.
         operator: From 0, if there are several.
         index: Which of the B trajectories, from 0.
         ax: Where to draw.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+import rfp
 from rfp.backends import choose
 from rfp.errors import ArgumentError
 from tests.backends import triton_cases
@@ -55,6 +56,13 @@ def test_states_that_overflow_are_an_error(results: Any) -> None:
 def test_the_states_one_at_a_time_are_those_of_the_whole(results: Any) -> None:
     whole, _ = results["l2"]
     assert torch.equal(results["loop"], whole[:, :, 0].permute(2, 1, 0, 3))
+
+
+def test_streams_its_steps_to_a_file(results: Any) -> None:
+    backend, rows = results["streamed"]
+    assert backend == "cuda_sparse"
+    want = rfp.encode(triton_cases.stream_graph(), triton_cases.STREAMED, backend="reference").node_first()
+    torch.testing.assert_close(torch.from_numpy(rows), want, atol=2e-5, rtol=2e-5)
 
 
 def test_cannot_be_requested_for_several_graphs() -> None:

@@ -125,7 +125,7 @@ def gram_kernel(
 ):
     """Parts of the Gram matrix, ``grams`` ``[B, programs, K, K]``; only its diagonal for ``L2``. Grid: (programs, B).
 
-    A program takes every so-manieth block of rows, from the last on: those are still in the cache.
+    A program takes every G-th block of rows (of G programs), from the last on: those are still in the cache.
     """
     b = tl.program_id(1).to(tl.int64)
     states += b * trajectory
@@ -336,7 +336,7 @@ def apply_kernel(
     ROWS: tl.constexpr,
     L2: tl.constexpr,
 ):
-    """``target = source W``. Grid: (programs, B); a program takes every so-manieth block of rows."""
+    """``target = source W``. Grid: (programs, B); a program takes every G-th block of rows, of G programs."""
     b = tl.program_id(1).to(tl.int64)
     source += b * source_trajectory
     target += b * target_trajectory
