@@ -119,6 +119,11 @@ class RandomFeaturePropagation(nn.Module):
             ptr: ``[num_graphs + 1]``.
             num_nodes: Number of nodes; needed with ``edge_index``.
         """
+        if torch.compiler.is_exporting():
+            raise ArgumentError(
+                "torch.export cannot record the encoder, whose draw depends on the graph's content; export the model "
+                "that takes the encoding as an input"
+            )
         if x is None and not isinstance(graph, Tensor):
             x = getattr(graph, "x", None)
         read = unchecked_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)

@@ -1,0 +1,105 @@
+"""The encoder that GraphGym finds by name, and its config group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.graphgym.config import cfg, set_cfg
+from torch_geometric.graphgym.models.gnn import GNN
+from torch_geometric.graphgym.register import config_dict, node_encoder_dict
+
+import rfp
+import rfp.integrations.graphgym
+
+CONFIG = Path(__file__).parent.parent.parent / "examples" / "configs" / "graphgym_karate.yaml"
+
+
+@pytest.fixture(autouse=True)
+def fresh_config() -> Iterator[None]:
+    """GraphGym's config is global: each test starts from the defaults and leaves them."""
+    set_cfg(cfg)
+    yield
+    set_cfg(cfg)
+
+
+def batch() -> Any:
+    graphs = []
+    for n in (4, 6):
+        i = torch.arange(n)
+        ring = torch.stack([i, (i + 1) % n])
+        graphs.append(Data(edge_index=torch.cat([ring, ring.flip(0)], dim=1), x=torch.ones(n, 2)))
+    return Batch.from_data_list(graphs)
+
+
+def encoder(**group: Any) -> Any:
+    cfg.share.dim_in = 2
+    for name, value in {"num_channels": 3, "num_steps": 2, "dim_pe": 5, **group}.items():
+        cfg.posenc_RFP[name] = value
+    torch.manual_seed(0)
+    return node_encoder_dict["RFP"](12)
+
+
+def test_the_group_has_the_defaults_of_settings() -> None:
+    assert "posenc_RFP" in config_dict
+    plain = rfp.Settings()
+    assert cfg.posenc_RFP.num_channels == plain.num_channels
+    assert tuple(cfg.posenc_RFP.operators) == plain.operators
+
+
+def test_features_and_encoding_stand_side_by_side() -> None:
+    layer = encoder(operators=["adjacency", "random_walk"], normalization="l2").eval()
+    given = batch()
+    pe = rfp.encode(given, num_channels=3, num_steps=2, operators=["adjacency", "random_walk"], normalization="l2")
+    out = layer(batch())
+    assert out.x.shape == (10, 12)
+    assert torch.allclose(out.x[:, 7:], layer.embed(pe.flat()[0]), atol=1e-6)
+    assert torch.allclose(out.x[:, :7], layer.linear_x(given.x))
+    (out.x.sum()).backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+def test_composed_encoders_hand_over_what_they_embedded() -> None:
+    encoder()
+    layer = node_encoder_dict["RFP"](7, expand_x=False)
+    assert layer(batch()).x.shape == (10, 2 + 5)
+
+
+def test_training_draws_anew_unless_told_not_to() -> None:
+    changing, fixed = encoder(resample=True), encoder(resample=False)
+    assert not torch.equal(changing(batch()).x, changing(batch()).x)
+    assert torch.equal(fixed(batch()).x, fixed(batch()).x)
+    assert torch.equal(changing.eval()(batch()).x, fixed.eval()(batch()).x)
+
+
+def test_the_config_of_the_example_builds_a_model_that_learns() -> None:
+    cfg.merge_from_file(str(CONFIG))
+    cfg.gnn.head, cfg.share.dim_in, cfg.dataset.task = "node", 2, "node"
+    torch.manual_seed(0)
+    model = GNN(2, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(10):
+        data = batch()
+        data.y, data.train_mask, data.split = torch.arange(10) % 2, torch.ones(10, dtype=torch.bool), "train"
+        predicted, true = model(data)
+        loss = torch.nn.functional.cross_entropy(predicted, true)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("group", [{"dim_pe": 12}, {"dim_pe": 0}, {"layers": 0}, {"normalization": "qrr"}])
+def test_bad_values_are_refused(group: dict[str, Any]) -> None:
+    with pytest.raises(rfp.ArgumentError):
+        encoder(**group)
+
+
+def test_layers_make_the_embedding_deeper() -> None:
+    assert [type(part).__name__ for part in encoder(layers=2).embed] == ["Linear", "ReLU", "Linear"]
