@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -24,7 +25,7 @@ from rfp.estimate import Estimate, available_memory, estimate
 from rfp.graph import Graph
 from rfp.io import EncodedNodes, LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
-from rfp.io.writers import find_writer, write_node_ids, write_npy
+from rfp.io.writers import Writer, find_writer, write_node_ids, write_npy
 from rfp.propagate import run_problem
 from rfp.settings import Settings
 from rfp.sinks import KeptSteps, Memory
@@ -143,6 +144,16 @@ class FileJob:
         return Path(self.output + ".nodes.csv")
 
     @property
+    def writer(self) -> Writer:
+        """What writes the array."""
+        return write_npy if self.to_stdout else find_writer(self.path)
+
+    def names_rows_apart(self, loaded: LoadedGraph) -> bool:
+        """Whether the ids of the nodes go to a file of their own, for the format has no place for them."""
+        named = loaded.node_ids is not None or loaded.graph.ptr is not None
+        return named and not self.to_stdout and self.path.suffix.lower() == ".npy"
+
+    @property
     def can_stream(self) -> bool:
         return self.to_stdout or self.path.suffix.lower() == ".npy"
 
@@ -171,22 +182,22 @@ def encode_file(
     clock.lap("read")
     if on_read is not None:
         on_read(loaded)
-    cost = job.cost(loaded.graph)
-    _refuse_endless(job, cost)
-    streamed = _streams(job, cost)
+    cost, available = job.cost(loaded.graph), available_memory(job.device)
+    _refuse_endless(job, cost, available)
+    streamed = _streams(job, cost, available)
     about: dict[str, Any] = {
         "versions": versions(),
         "arguments": {**job.describe(), "device": str(job.device)},
         "input": describe_input(job.files, job.options, loaded),
         "output": {**job.describe_output(loaded.graph.num_nodes), "streamed": streamed},
     }
+    about["output"]["node_ids_file"] = str(job.nodes_file) if job.names_rows_apart(loaded) else None
     progress.stage("propagating", job.effective.num_steps * len(job.effective.operators))
-    if job.to_stdout:
-        about["report"] = describe_report(_to_stdout(job, loaded, streamed, progress, about))
-        clock.lap("encode_and_write")
-    else:
-        check_free_space(job.path.absolute().parent, cost.trajectory_bytes, job.output)
-        _to_files(job, loaded, streamed, progress, about, clock)
+    with _opened(job, loaded, cost.trajectory_bytes) as files:
+        _compute(job, loaded, streamed, files, progress, about, clock)
+    if about["output"]["node_ids_file"] is None and not job.to_stdout:
+        job.nodes_file.unlink(missing_ok=True)  # of the encoding that force replaced
+    clock.lap("write")
     return {**about, "seconds": clock.seconds}
 
 
@@ -200,7 +211,7 @@ def _check(job: FileJob) -> None:
         raise ArgumentError("--stream and --cache contradict each other: a stream is never whole; give one of them")
     if job.to_stdout:
         return
-    find_writer(job.path)
+    job.writer  # noqa: B018 - raises if there is none for the suffix
     written = (job.path, job.sidecar, job.nodes_file)
     refuse_to_replace_inputs([Path(file) for file in job.files], written)
     there = [str(path) for path in written if path.exists()]
@@ -210,7 +221,7 @@ def _check(job: FileJob) -> None:
         raise FileError(f"{job.path} is a folder; give a file name")
 
 
-def _refuse_endless(job: FileJob, cost: Estimate) -> None:
+def _refuse_endless(job: FileJob, cost: Estimate, available: int | None) -> None:
     """Refuse, unless forced, what would take days, or more memory than there is even when it is streamed."""
     if job.force:
         return
@@ -220,7 +231,6 @@ def _refuse_endless(job: FileJob, cost: Estimate) -> None:
             f"-P {steps:,} gives {cost.width:,} numbers for each node and may never end; channels have converged after "
             f"some hundred steps. Give -P of at most {MAX_STEPS:,}, or go on with --force"
         )
-    available = available_memory(job.device)
     if available is not None and cost.working_bytes > available:
         raise MemoryShortError(
             f"{', '.join(job.files)} needs {_size(cost.working_bytes)} of memory beside the result and "
@@ -236,11 +246,10 @@ def _size(count: float) -> str:
     return decimal(int(count))
 
 
-def _streams(job: FileJob, cost: Estimate) -> bool:
+def _streams(job: FileJob, cost: Estimate, available: int | None) -> bool:
     """Whether to stream. What was asked for is obeyed; otherwise by the memory that is free."""
     if job.stream is not None or job.fastrp is not None:
         return bool(job.stream)
-    available = available_memory(job.device)
     if available is None or cost.total_bytes <= MEMORY_SHARE * available:
         return False
     if not job.can_stream:
@@ -282,51 +291,60 @@ def _read_features(path: str, num_nodes: int) -> Tensor:
     return x
 
 
-def _to_files(
-    job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Progress, about: dict[str, Any], clock: _Clock
-) -> None:
-    with_nodes = job.path.suffix.lower() == ".npy" and (loaded.node_ids is not None or loaded.graph.ptr is not None)
-    about["output"]["node_ids_file"] = str(job.nodes_file) if with_nodes else None
-    paths = [*([job.nodes_file] if with_nodes else []), job.sidecar, job.path]
-    with atomic_files(paths) as files:
-        graph = loaded.graph.to(job.device)
-        if streamed:
-            about["report"] = describe_report(
-                stream(graph, files[-1], job.settings, keep=job.keep, progress=progress.advance)
-            )
-            clock.lap("encode_and_write")
-            names = torch.empty(graph.num_nodes, 0)
-            encoding = EncodedNodes(names, loaded.node_ids, loaded.graph.ptr, "")  # for the names of its rows
-        else:
-            array, report = _in_memory(job, graph, progress)
-            about["report"] = describe_report(report)
-            clock.lap("encode")
-            progress.stage(f"writing {job.path}", None)
-            encoding = EncodedNodes(array, loaded.node_ids, loaded.graph.ptr, json.dumps(about))
-            find_writer(job.path)(files[-1], encoding)
-        if with_nodes:
-            write_node_ids(files[0], encoding)
-        files[-2].write(as_text(about).encode() + b"\n")
-    if not with_nodes:
-        job.nodes_file.unlink(missing_ok=True)  # of the encoding that force replaced
-    clock.lap("write")
+class _Files(NamedTuple):
+    """What is open for writing; standard output has nothing beside it."""
+
+    out: IO[bytes]
+    sidecar: IO[bytes] | None = None
+    nodes: IO[bytes] | None = None
 
 
-def _to_stdout(job: FileJob, loaded: LoadedGraph, streamed: bool, progress: Progress, about: dict[str, Any]) -> Report:
-    out: IO[bytes] = sys.stdout.buffer
-    graph: Graph = loaded.graph.to(job.device)
+@contextmanager
+def _opened(job: FileJob, loaded: LoadedGraph, num_bytes: int) -> Iterator[_Files]:
+    """Standard output, or files that appear together when all of them are written."""
+    if not job.to_stdout:
+        check_free_space(job.path.absolute().parent, num_bytes, job.output)
+        with atomic_files(
+            [job.path, job.sidecar, *([job.nodes_file] if job.names_rows_apart(loaded) else [])]
+        ) as files:
+            yield _Files(*files)
+        return
     try:
-        if streamed:
-            report = stream(graph, out, job.settings, keep=job.keep, progress=progress.advance)
-        else:
-            array, report = _in_memory(job, graph, progress)
-            write_npy(out, EncodedNodes(array, loaded.node_ids, None, json.dumps(about)))
-        out.flush()
+        yield _Files(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise WriteError(f"standard output cannot be written ({error.strerror or error})") from error
-    return report
+
+
+def _compute(
+    job: FileJob,
+    loaded: LoadedGraph,
+    streamed: bool,
+    files: _Files,
+    progress: Progress,
+    about: dict[str, Any],
+    clock: _Clock,
+) -> None:
+    """Encode and write, step by step or whole; and what is beside it."""
+    graph = loaded.graph.to(job.device)
+    if streamed:
+        report = stream(graph, files.out, job.settings, keep=job.keep, progress=progress.advance)
+        about["report"] = describe_report(report)
+        clock.lap("encode_and_write")
+    else:
+        array, report = _in_memory(job, graph, progress)
+        about["report"] = describe_report(report)
+        clock.lap("encode")
+        progress.stage(f"writing {job.output}", None)
+        job.writer(files.out, EncodedNodes(array, loaded.node_ids, loaded.graph.ptr, json.dumps(about)))
+    if files.nodes is not None:
+        write_node_ids(
+            files.nodes, EncodedNodes(torch.empty(graph.num_nodes, 0), loaded.node_ids, loaded.graph.ptr, "")
+        )
+    if files.sidecar is not None:
+        files.sidecar.write(as_text(about).encode() + b"\n")
 
 
 class _Clock:
