@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(help="Cases to run: large, small, batch, scaling, walks, start, large10, huge. Default: all."),
+        typer.Argument(
+            help="Cases to run: large, small, batch, scaling, walks, links, links-arxiv, start, large10, huge. "
+            "Default: all."
+        ),
     ] = None,
     device: Device = "auto",
     data_root: Annotated[Path | None, typer.Option(help="Folder of raw data sets.", envvar="RFP_DATA")] = None,

@@ -36,6 +36,7 @@ VERBS = {
     "demo": "Watch random channels turn into eigenvectors.",
     "train": "Train a model and write its result file.",
     "search": "Search the values of a config on validation.",
+    "predict": "Ask a trained link model about a node.",
     "table": "Reproduce a table of the paper, ours beside theirs.",
     "bench": "Measure on this machine, with peers in the same run.",
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,12 +17,17 @@ from rfp.cli.options.device import Device
 from rfp.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
+    from rfp.reproduce.links_spec import LinkTable
     from rfp.reproduce.table_job import Rendered
+    from rfp.train import Workspace
 
 
 def table(
     number: Annotated[
-        int | None, typer.Argument(metavar="1|2|3|4|5|6|7", help="Number of the table in the paper.")
+        str | None,
+        typer.Argument(
+            metavar="1|2|3|4|5|6|7|links", help="Number of the table in the paper, or the one of link prediction."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
@@ -56,6 +63,7 @@ def table(
 ) -> None:
     """Reproduce a table of the paper: 1 ZINC and molhiv, 2 node classification, 3 counting, 4 to 6 ablations, 7 arxiv.
 
+    `links` is link prediction, beyond the paper: six graphs, five splits, scores without learning among the rows.
     Cells that have their result file are not run again: an interrupted table goes on where it stopped, and cells that
     two tables share are run once. Writes Markdown, CSV and, for ablations, pictures.
 
@@ -71,19 +79,36 @@ def table(
 
         rfp table 6 --render-only --results results
 
+        rfp table links --jobs 6 --budget 530 --device cuda
+
         rfp table --check
     """
     from rfp.reproduce.table_job import TableJob, plan_lines, render_table, run_table
 
     if check:
         raise typer.Exit(_check(results))
-    if number is None:
-        raise typer.BadParameter("give the number of a table, 1 to 7, or --check")
+    if number is None or not (number == "links" or number.isdecimal()):
+        raise typer.BadParameter("give the number of a table, 1 to 7, or links, or --check")
+    folder = output or results / "tables"
+
+    @contextmanager
+    def workspace() -> Iterator[Workspace]:
+        with options.workspace(
+            data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
+        ) as where:
+            yield where if budget is None else replace(where, deadline=time.time() + budget)
+
+    if number == "links":
+        if seeds is not None or others:
+            raise typer.BadParameter("--seeds and --others are for the paper's tables; links has five splits")
+        part = _link_table(quick=quick, rows=_names(rows), columns=_names(only))
+        code = _links(part, results, folder, workspace, jobs, dry_run, render_only, as_json, quiet)
+        raise typer.Exit(code)
     try:
         job = TableJob.of(
-            number,
+            int(number),
             results,
-            output or results / "tables",
+            folder,
             quick=quick,
             rows=_names(rows),
             columns=_names(only),
@@ -98,11 +123,7 @@ def table(
         return
     failed = 0
     if not render_only:
-        with options.workspace(
-            data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
-        ) as where:
-            if budget is not None:
-                where = replace(where, deadline=time.time() + budget)
+        with workspace() as where:
             failed = run_table(job, where, jobs)
     rendered = render_table(job)
     if as_json:
@@ -115,6 +136,46 @@ def table(
         typer.echo(f"written to {path}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _link_table(*, quick: bool, rows: list[str], columns: list[str]) -> LinkTable:
+    from rfp.reproduce.links_spec import LinkTable
+
+    try:
+        return (LinkTable().as_quick() if quick else LinkTable()).only(rows, columns)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _links(
+    part: LinkTable,
+    results: Path,
+    folder: Path,
+    workspace: Callable[[], AbstractContextManager[Workspace]],
+    jobs: int,
+    dry_run: bool,
+    render_only: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """The table of link prediction; returns the exit code."""
+    from rfp.reproduce.links_table import plan, run_links, write_links
+
+    if dry_run:
+        for line in plan(part, results):
+            typer.echo(line)
+        return 0
+    failed = 0
+    if not render_only:
+        with workspace() as where:
+            failed = run_links(part, where, jobs)
+    text, found, paths = write_links(part, results, folder)
+    typer.echo(json.dumps([asdict(entry) for entry in found], indent=2) if as_json else text)
+    if not paths:
+        typer.echo(f"rfp: note: there is no result below {results}; nothing is written", err=True)
+    for path in paths if not quiet else ():
+        typer.echo(f"written to {path}", err=True)
+    return 1 if failed else 0
 
 
 def _show(rendered: Rendered) -> None:

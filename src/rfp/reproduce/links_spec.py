@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rfp.data import DATASETS
 from rfp.errors import unknown_choice
 from rfp.reproduce.methods import Row, eigenvectors, rfp, rnf
 from rfp.reproduce.spec import Cell, Column, first_of_search
@@ -75,13 +76,13 @@ _MODEL: Mapping[str, Any] = {
     "norm": "none",
     "residual": True,
     "product_channels": 32,
+    "input_dropout": 0.2,
 }
 _TRAINING: Mapping[str, Any] = {"epochs": 200, "patience": 40, "eval_draws": 4}
 # One small grid for every row, tried on the first split.
 _SEARCH: Mapping[str, Sequence[Any]] = {
     "training.lr": (5e-3, 1e-3),
     "model.dropout": (0.5, 0.0),
-    "model.input_dropout": (0.5, 0.0),
 }
 
 
@@ -109,6 +110,11 @@ class LinkTable:
         return "table-links" + ("-quick" if self.quick else "") + ("-part" if self.is_part else "")
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Of all rows, those without learning first."""
+        return {**{name: HEURISTICS[name] for name in self.heuristics}, **{row.id: row.label for row in self.rows}}
+
+    @property
     def num_splits(self) -> int:
         return 1 if self.quick else NUM_SPLITS
 
@@ -132,7 +138,7 @@ class LinkTable:
     def as_quick(self) -> LinkTable:
         """A subset that a laptop does in a minute."""
         small = self.only(("gae", "rfp-products", "common_neighbors", "resource_allocation"), ("usair",))
-        values = {"training.epochs": 15, "training.eval_draws": 1, "model.hidden_channels": 32}
+        values = {"training.epochs": 4, "training.eval_draws": 1, "model.hidden_channels": 32}
         return LinkTable(small.rows, small.heuristics, small.columns, False, values)
 
     def cells(self) -> list[Cell]:
@@ -159,7 +165,12 @@ def cell_config(row: Row, column: LinkColumn) -> RunConfig:
     if row.id == "gae" and not column.has_features:
         data["identity_features"] = True  # as in the paper of the graph autoencoder
     training = {**_TRAINING, "batch_size": column.batch_size}
-    model = {**_MODEL, **row.model}
+    # As many orthonormal columns as there are nodes are all there can be.
+    nodes = DATASETS[column.id].sizes["nodes"]
+    encodings = [
+        {**e, "num_channels": min(nodes, e["num_channels"])} if "start" in e else e for e in row.model["encodings"]
+    ]
+    model = {**_MODEL, **row.model, "encodings": encodings}
     values = {"name": f"links-{row.id}", "data": data, "model": model, "training": training, "search": dict(_SEARCH)}
     return RunConfig.from_dict(values)
 

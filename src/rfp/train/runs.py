@@ -194,6 +194,7 @@ def _chosen(
         return dict(result.runs[0].values) if result.runs else {}, result.trials
 
     def validation(point: RunConfig, report: Callable[[int, float], None]) -> float:
+        workspace.check_time()
         return _train_alone(point, loaded, 0, split, device, workspace, resume=True, test=False, report=report).metrics[
             "val"
         ]
@@ -218,9 +219,17 @@ def _train_alone(
     device: torch.device,
     workspace: Workspace,
     resume: bool,
-    **more: Any,
+    *,
+    test: bool,
+    report: Callable[[int, float], None] | None = None,
 ) -> RunRecord:
     folder = None if workspace.checkpoints is None else workspace.checkpoints / config.key / f"seed{seed}-split{split}"
+
+    def watched(epoch: int, score: float) -> None:
+        workspace.check_time()  # what was trained is in the checkpoint
+        if report is not None:
+            report(epoch, score)
+
     return fit(
         config,
         loaded,
@@ -232,7 +241,8 @@ def _train_alone(
         resume=resume,
         progress=workspace.progress,
         say=workspace.say,
-        **more,
+        test=test,
+        report=watched,
     )
 
 
