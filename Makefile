@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
+DOCS := .venv/.docs-installed
 
-.PHONY: help demo test torture fuzz lint types docs-check bench clean
+.PHONY: help demo test torture fuzz lint types docs-check docs dist bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -38,9 +39,23 @@ docs-check: $(SETUP)  ## Doctests, the README's code blocks and the examples
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/rfp -p no:cacheprovider
 	$(BIN)/python tests/run_documents.py
 
+$(DOCS): $(SETUP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	@touch $(DOCS)
+
+docs: $(DOCS)  ## Build the site in docs/_build/html, run its notebooks, follow its links, try its search
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -j 2 -W --keep-going -q -b html docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider tests/check_site.py
+
+dist: $(DOCS)  ## Build wheel and sdist, check them, install the wheel and try it
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m pytest -p no:cacheprovider tests/check_wheel.py
+
 bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/rfp bench
 
 clean:  ## Remove .venv and caches
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist docs/_build docs/_generated

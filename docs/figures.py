@@ -1,4 +1,4 @@
-"""Draw the figures of docs/theory.md and docs/products.md: ``python docs/figures.py`` (two minutes on one core).
+"""Draw the figures of docs/concepts/theory.md and products.md: ``python docs/figures.py`` (two minutes on one core).
 
 Needs the extra ``cli``.
 """

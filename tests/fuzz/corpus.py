@@ -31,7 +31,7 @@ class Seed:
         return self.name[self.name.index(".") :]
 
 
-# Every dialect that docs/reading.md speaks of.
+# Every dialect that docs/guides/reading.md speaks of.
 _TEXTS = {
     "plain.txt": "0 1\n1 2\n2 0\n2 3\n10 3\n",
     "weights.csv": "source,target,weight\n0,1,0.5\n1,2,2\n2,0,1.25\n2,3,-4e-1\n",

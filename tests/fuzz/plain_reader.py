@@ -1,4 +1,4 @@
-"""The rules of docs/reading.md once more, as plainly as can be: no Arrow, no NumPy, no code of the library.
+"""The rules of docs/guides/reading.md once more, as plainly as can be: no Arrow, no NumPy, no code of the library.
 
 Slow and short. What the command accepts must be read the same here, names, entries and weights.
 """

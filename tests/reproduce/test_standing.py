@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from rfp.reproduce.compare import compare
 from rfp.reproduce.standing import as_markdown, p_value, standings
 from tests.reproduce.results import PART, made_up, results
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_there_are_58_cells() -> None:
@@ -36,12 +32,3 @@ def test_splits_are_the_sample_and_seeds_are_averaged_first() -> None:
     assert p_value(entry) == pytest.approx(expected)
     alone = compare(part, results(made_up(cell, [0.9]))).entries["rfp-qr-A", "texas"]
     assert p_value(alone) is None
-
-
-def test_the_page_is_made_of_the_result_files() -> None:
-    spec = importlib.util.spec_from_file_location("cells", ROOT / "docs" / "cells.py")
-    assert spec is not None
-    assert spec.loader is not None
-    cells = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cells)
-    assert cells.page() == cells.PAGE.read_text(), "run: python docs/cells.py"

@@ -32,7 +32,7 @@ def train(
     """Train a model and write its result file.
 
     Finished runs are taken from the result file, cut ones from their checkpoint. The model is chosen on validation; the
-    test score is computed once. Data of your own goes into the config, see docs/experiments.md.
+    test score is computed once. Data of your own goes into the config, see docs/guides/experiments.md.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Edge lists as text, by the rules of ``docs/reading.md``.
+"""Edge lists as text, by the rules of ``docs/guides/reading.md``.
 
 The file is parsed by Arrow (about five million lines a second on one core), ids as 64-bit integers first. Only where
 that fails, or where an id may be written like ``007``, are the columns read as text and looked at; only when something

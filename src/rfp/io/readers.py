@@ -116,9 +116,9 @@ def read_graph(
 ) -> LoadedGraph:
     """Read a graph from a file, from several files, from a folder of them, or from a data frame.
 
-    The rules are those of ``docs/reading.md``, the same for the command ``rfp encode``. Tables of edges (text, Parquet,
-    frames) are undirected unless ``directed``, or unless they say so themselves: each edge counts both ways, whether it
-    is listed once or twice. Other formats are read as stored unless ``directed`` is ``False``.
+    The rules are those of ``docs/guides/reading.md``, the same for the command ``rfp encode``. Tables of edges (text,
+    Parquet, frames) are undirected unless ``directed``, or unless they say so themselves: each edge counts both ways,
+    whether it is listed once or twice. Other formats are read as stored unless ``directed`` is ``False``.
 
     Args:
         path: A file; several files or a folder with tables of edges, joined to one graph; ``"-"`` for an edge list on

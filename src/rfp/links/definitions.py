@@ -6,8 +6,8 @@ name                      :math:`s(u, v)`                                       
 ``common_neighbors``      :math:`|N(u) \cap N(v)|`                                      :math:`A A`
 ``adamic_adar``           :math:`\sum_{w \in N(u) \cap N(v)} 1 / \log d_w`              :math:`A \,(\log D)^{-1} A`
 ``resource_allocation``   :math:`\sum_{w \in N(u) \cap N(v)} 1 / d_w`                   :math:`A D^{-1} A`
-``katz``                  :math:`\sum_{l=1}^{L} \beta^l \,\#\{\text{walks of length } l  :math:`\sum_l \beta^l A^l`
-                          \text{ from u to v}\}`
+``katz``                  :math:`\sum_{l=1}^{L} \beta^l` times the walks of length l    :math:`\sum_l \beta^l A^l`
+                          from u to v
 ========================  ============================================================  ================================
 
 A common neighbour of two nodes has a degree of at least 2, so the weight of nodes of degree 0 and 1, where

@@ -1,0 +1,125 @@
+"""Results on the site: rendered from the committed result files by the project's own renderers, at every build."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from generated_files import PARTS, ROOT, pages_at_the_top, write
+from sphinx.application import Sphinx
+from typer.testing import CliRunner
+
+from rfp.bench.cases import CASES
+from rfp.cli.main import app as command_line
+from rfp.reproduce import TABLES
+from rfp.reproduce.standing import as_markdown, standings
+from rfp.train import read_results
+
+RESULTS = ROOT / "results"
+NORMALIZATIONS = {"qr": "QR", "l2": "ℓ2", "none": "none"}
+OPERATORS = {"normalized_laplacian": "L̂", "normalized_adjacency": "Â", "random_walk": "random walk", "adjacency": "A"}
+# Extra -> what a user gets by it; those for developers are not listed.
+EXTRAS = {
+    "cli": "the command `rfp`, pictures, Parquet and NetworkX files",
+    "fast": "compiled kernels on a CPU",
+    "explore": "the page of `rfp explore`",
+    "frames": "pandas and Polars frames",
+    "large": "graphs larger than memory",
+    "cluster": "graphs on several machines",
+    "train": "training, search, and the paper's tables",
+    "sklearn": "the scikit-learn transformer",
+    "graphgym": "GraphGym and GraphGPS",
+    "all": "all of the above",
+}
+
+
+def table(number: int) -> str:
+    """What ``rfp table N --render-only`` writes, without its heading."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--render-only", "--results", str(RESULTS), "--output", folder]
+        done = CliRunner().invoke(command_line, ["table", str(number), *options], catch_exceptions=False)
+        if done.exit_code:
+            raise RuntimeError(f"rfp table {number}: {done.output}")
+        return (Path(folder) / f"table-{number}.md").read_text().split("\n", 1)[1]
+
+
+def cells() -> str:
+    return as_markdown(standings(read_results(RESULTS)))
+
+
+def products_tried() -> str:
+    """Validation errors of the settings with products that were tried on ZINC for 300 epochs, the best first."""
+    lines = [
+        "| normalisation | w | operators | k | start | products over edges | validation MAE |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    found = [r for r in read_results(RESULTS / "tuning" / "zinc").values() if r.config.name.startswith("products-")]
+    for result in sorted(found, key=lambda result: result.mean_std("val")[0]):
+        model = result.config.to_dict()["model"]
+        drawn = model["encodings"][0]
+        how = drawn.get("normalization", "qr")
+        cells = [
+            NORMALIZATIONS[how] + (f", dropout {model['dropout']}" if model.get("dropout") else ""),
+            "–" if how == "none" else str(drawn.get("normalize_every", 1)),
+            ", ".join(OPERATORS[name] for name in drawn["operators"]),
+            str(drawn["num_channels"]),
+            drawn.get("start", "drawn"),
+            "yes" if model.get("edge_products") else "no",
+            f"{result.mean_std('val')[0]:.3f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def extras() -> str:
+    """What each extra brings, from the project's metadata."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = ["| extra | for | brings |", "|---|---|---|"]
+    for name, needs in project["optional-dependencies"].items():
+        if name in EXTRAS:
+            packages = ", ".join(f"`{re.split('[<>=; ]', need)[0]}`" for need in needs)
+            lines.append(f"| `{name}` | {EXTRAS[name]} | {packages.replace('torch-rfp[', '[')} |")
+    return "\n".join(lines)
+
+
+def cases() -> str:
+    lines = ["| case | what it is |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{case.name}` | {case.title} |" for case in CASES.values())])
+
+
+def benchmarks() -> ModuleType:
+    """The renderer of the README's tables."""
+    spec = importlib.util.spec_from_file_location("render_readme", ROOT / "benchmarks" / "render_readme.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def generate(app: Sphinx) -> None:
+    speed = benchmarks()
+    parts: dict[str, Callable[[], str]] = {
+        "cases": cases,
+        "cells": cells,
+        "extras": extras,
+        "guides": pages_at_the_top,
+        "products-tried": products_tried,
+        "benchmark": speed.table,
+        "counting": speed.count_table,
+        "zinc": speed.zinc_table,
+    }
+    for number in TABLES:
+        parts[f"table-{number}"] = lambda number=number: table(number)  # type: ignore[misc]
+    for name, render in parts.items():
+        write(PARTS / f"{name}.md", f"{render().strip()}\n")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", generate)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

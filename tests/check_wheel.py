@@ -1,0 +1,172 @@
+"""The wheel: complete, and enough of itself. Run by ``make dist`` after the build.
+
+For each extra there is an environment that holds the wheel and exactly the packages that the extra declares, with what
+those need, linked from the environment of development: what is not declared cannot be imported. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib.metadata import Distribution, PackageNotFoundError, PathDistribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from rfp import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+WHEEL = ROOT / "dist" / f"torch_rfp-{__version__}-py3-none-any.whl"
+SDIST = ROOT / "dist" / f"torch_rfp-{__version__}.tar.gz"
+# What the wheel itself declares, not what an older installation of the project did.
+OURS: Distribution = PathDistribution(zipfile.Path(WHEEL, f"torch_rfp-{__version__}.dist-info/"))
+RING = "(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), 4)"
+# Extra -> what must work with it alone: lines of Python, or of the command rfp.
+WORKS: dict[str, list[str]] = {
+    "": [
+        f"import rfp, torch; rfp.encode({RING}, num_channels=2)",
+        "import rfp.nn, rfp.transforms, rfp.theory, rfp.baselines, rfp.products, rfp.streaming, rfp.io, rfp.data",
+    ],
+    "cli": [
+        "rfp encode karate.csv -k 2 -P 2 -o karate.parquet --quiet",
+        "rfp plot karate.csv -k 2 -P 2 -o karate.png",
+        "rfp count karate.csv --pattern triangle --exact",
+    ],
+    "cluster": ["import distributed, bokeh, rfp.partitioned"],
+    "explore": ["import rfp.explorer.app, rfp.explorer.server", "rfp explore --help"],
+    "fast": ["import numba; from rfp.available import compiled_available; assert compiled_available()"],
+    "frames": ["import pyarrow, rfp; rfp.read_graph(pyarrow.table({'source': [0, 1], 'target': [1, 2]}))"],
+    "graphgym": ["import yacs; from torch_geometric.graphgym import register"],
+    "large": ["import rfp.partitioned, duckdb, pyarrow"],
+    "sklearn": ["from rfp.sklearn import RandomFeaturePropagation"],
+    "train": ["import rfp.train, rfp.reproduce, lightning, optuna, yaml"],
+}
+# Runs them in one process; a line that fails is named.
+SCRIPT = """
+import sys
+sys.path.insert(0, {site!r})
+for line in {lines!r}:
+    try:
+        if line.startswith("rfp "):
+            sys.argv = line.split()
+            from rfp.cli.main import main
+            main()
+        else:
+            exec(line, {{}})
+    except SystemExit as stop:
+        if stop.code:
+            raise RuntimeError(f"{{line}}: exit code {{stop.code}}") from stop
+    except Exception as error:
+        raise RuntimeError(line) from error
+"""
+
+
+def declared(extra: str) -> dict[str, Path]:
+    """Packages that ``torch-rfp[extra]`` brings, with what they need: name of a file or folder -> where it lies."""
+    found: dict[str, Path] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [("torch-rfp", extra)]
+    while waiting:
+        name, wanted = waiting.pop()
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        try:
+            package = OURS if name == "torch-rfp" else distribution(name)
+        except PackageNotFoundError:
+            continue  # for another system
+        if name != "torch-rfp":
+            tops = {file.parts[0] for file in package.files or [] if file.parts[0] not in ("..", "__pycache__")}
+            found |= {top: Path(str(package.locate_file(top))) for top in tops}
+        for text in package.requires or []:
+            need = Requirement(text)
+            if need.marker is None or need.marker.evaluate({"extra": wanted}):
+                waiting += [(canonical(need.name), one) for one in need.extras or [""]]
+    return found
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def environment(folder: Path, extra: str) -> Path:
+    """A folder to be put on Python's path: the wheel and the declared packages."""
+    site = folder / "site"
+    site.mkdir()
+    with zipfile.ZipFile(WHEEL) as wheel:
+        wheel.extractall(site)
+    for name, place in declared(extra).items():
+        if place.exists() and not (site / name).exists():
+            (site / name).symlink_to(place)
+    return site
+
+
+def run_there(site: Path, lines: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run lines with nothing but the standard library and that folder on the path."""
+    code = SCRIPT.format(site=str(site), lines=lines)
+    command = [sys.executable, "-S", "-E", "-s", "-c", code]
+    return subprocess.run(command, cwd=site.parent, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("extra", WORKS)
+def test_what_an_extra_declares_is_enough(extra: str, tmp_path: Path) -> None:
+    site = environment(tmp_path, extra)
+    shutil.copy(ROOT / "examples" / "karate.csv", tmp_path)
+    done = run_there(site, WORKS[extra])
+    assert done.returncode == 0, f"[{extra}]\n{done.stdout}{done.stderr}"
+
+
+def test_every_extra_for_users_is_tried() -> None:
+    extras = set(OURS.metadata.get_all("Provides-Extra") or [])
+    assert extras - {"all", "bench", "dev", "docs"} == WORKS.keys() - {""}
+
+
+def test_a_command_without_its_extra_names_it(tmp_path: Path) -> None:
+    done = run_there(environment(tmp_path, ""), ["rfp --version"])
+    assert done.returncode != 0
+    assert "torch-rfp[cli]" in done.stderr
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else() -> None:
+    tracked = subprocess.run(["git", "ls-files", "src/rfp"], cwd=ROOT, capture_output=True, text=True, check=True)
+    wanted = {name.removeprefix("src/") for name in tracked.stdout.split()}
+    with zipfile.ZipFile(WHEEL) as wheel:
+        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        about = {name.partition(".dist-info/")[2] for name in wheel.namelist()} - {""}
+    assert held == wanted
+    assert {"rfp/py.typed", "rfp/explorer/static/index.html", "rfp/reproduce/paper.csv"} <= held
+    assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= about
+
+
+def test_the_source_distribution_builds_the_same_package() -> None:
+    with tarfile.open(SDIST) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    with zipfile.ZipFile(WHEEL) as wheel:
+        held = {f"src/{name}" for name in wheel.namelist() if ".dist-info/" not in name}
+    assert held <= names
+    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "constraints.txt"} <= names
+    assert not any(name.startswith((".venv", "docs/_build", ".data")) for name in names)
+    assert SDIST.stat().st_size < 20_000_000
+
+
+PYTHONS = [found for minor in (11, 12, 13, 14) if (found := shutil.which(f"python3.{minor}"))]
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
+def test_it_installs_into_an_empty_environment(python: str, tmp_path: Path) -> None:
+    """By pip, into a new environment without any package; what needs none of them works there."""
+    subprocess.run([python, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    inside = tmp_path / "venv" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(inside), "install", "--quiet", "--no-deps", str(WHEEL)]
+    subprocess.run(install, check=True)
+    code = "import rfp, sys; assert sys.prefix in rfp.__file__; print(rfp.__version__, 'torch' in sys.modules)"
+    done = subprocess.run([str(inside), "-E", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [__version__, "False"]
+    package = tmp_path / "venv" / "lib" / Path(python).name / "site-packages" / "rfp"
+    subprocess.run([str(inside), "-m", "compileall", "-q", str(package)], check=True)
+    assert (tmp_path / "venv" / "bin" / "rfp").exists()
