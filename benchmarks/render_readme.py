@@ -25,6 +25,15 @@ ZINC = {
     "rfp-qr-LA-products": "RFP-QR with products",
     "rfp-l2-LAW-products": "RFP-ℓ2 with products",
 }
+# Case of the short table -> its title, the peer shown beside it, and what that is called.
+SHORT = {
+    "large": ("one graph, 169,343 nodes, 1.2 million edges, k = 64, P = 16", "pycleora", "pycleora"),
+    "small": ("12,000 molecules (ZINC-12k), k = 16, P = 16, Â and L̂", "PyG AddLaplacian", "PyG eigenvectors, CPU"),
+}
+
+
+def is_gpu(facts: dict[str, str]) -> bool:
+    return facts["device"].startswith("NVIDIA")
 
 
 def seconds(value: float) -> str:
@@ -44,7 +53,7 @@ def result_files() -> list[Path]:
         with path.open(newline="") as file:
             facts = next(csv.DictReader(file), {})
         if "case" in facts and "copy_gb_per_s" in facts:
-            found.append((facts["device"].startswith("NVIDIA"), path))
+            found.append((is_gpu(facts), path))
     return [path for _, path in sorted(found)]
 
 
@@ -56,7 +65,7 @@ def table() -> str:
             facts = next(csv.DictReader(file))
         rows = read(path)
         copies = any(row.times_copy for row in rows)
-        threads = "" if facts["device"].startswith("NVIDIA") else f"{facts['threads']} threads, "
+        threads = "" if is_gpu(facts) else f"{facts['threads']} threads, "
         lines += ["", f"{facts['device']}, {threads}torch {facts['torch']}, copy {facts['copy_gb_per_s']} GB/s:", ""]
         lines += ["| case | method | median | against ours |" + (" against a copy of its bytes |" if copies else "")]
         lines += ["|---|---|---|---|" + ("---|" if copies else "")]
@@ -106,19 +115,47 @@ def zinc_table() -> str:
     return "\n".join(lines)
 
 
-def with_block(text: str, name: str, block: str) -> str:
-    """The text with what stands between the marks of this name replaced."""
-    marks = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    pattern = f"(?s){marks[0]}.*?{marks[1]}"
-    assert len(re.findall(pattern, text)) == 1, f"README.md has no place for {name}"
-    return re.sub(pattern, lambda _: f"{marks[0]}\n{block}\n{marks[1]}", text)
+def speed_table() -> str:
+    """Markdown for the README: a large graph and many small ones, on each machine, beside a plain loop and one peer."""
+    lines = ["| | machine | rfp | plain PyTorch loop | a peer |", "|---|---|---|---|---|"]
+    for case, (title, peer, peer_label) in SHORT.items():
+        for path in result_files():
+            with path.open(newline="") as file:
+                facts = next(csv.DictReader(file))
+            machine = facts["device"] if is_gpu(facts) else f"{facts['device']}, {facts['threads']} threads"
+            rows = {row.name: row.seconds for row in read(path) if row.case == case and row.seconds is not None}
+            plain = next((value for name, value in rows.items() if name.startswith("plain loop")), None)
+            other = next((value for name, value in rows.items() if name.startswith(peer)), None)
+            cells = [seconds(value) if value is not None else "" for value in (rows["rfp"], plain, other)]
+            cells[2] += f" ({peer_label})" if other is not None else ""
+            lines.append(f"| {title} | {machine} | **{cells[0]}** | {cells[1]} | {cells[2]} |")
+    return "\n".join(lines)
+
+
+# Name of a pair of marks in the README -> what stands between them.
+BLOCKS = {
+    "zinc": zinc_table,
+    "speed": speed_table,
+    "benchmark": lambda: f"{table()}\n\n{count_table()}",
+}
+
+
+def rendered(text: str) -> str:
+    """The README with what stands between each pair of marks made anew."""
+
+    def block(found: re.Match[str]) -> str:
+        assert found[1] in BLOCKS, f"README.md has marks for {found[1]}, which nothing renders"
+        return f"<!-- {found[1]}:begin -->\n{BLOCKS[found[1]]()}\n<!-- {found[1]}:end -->"
+
+    fresh, count = re.subn(r"(?s)<!-- (\w+):begin -->.*?<!-- \1:end -->", block, text)
+    assert count, "README.md has no marks"
+    return fresh
 
 
 def main() -> int:
     readme = ROOT / "README.md"
     text = readme.read_text()
-    fresh = with_block(text, "benchmark", f"{table()}\n\n{count_table()}")
-    fresh = with_block(fresh, "zinc", zinc_table())
+    fresh = rendered(text)
     if "--check" in sys.argv:
         if fresh != text:
             print("README.md does not show the committed results; run python benchmarks/render_readme.py")
