@@ -51,7 +51,7 @@ dist: $(DOCS)  ## Build wheel and sdist, check them, install the wheel and try i
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python -m pytest -p no:cacheprovider tests/check_wheel.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -p no:cacheprovider tests/check_wheel.py
 
 bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
