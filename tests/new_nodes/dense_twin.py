@@ -19,7 +19,7 @@ def dense_adjacency(graph: rfp.Graph) -> np.ndarray:
 
 
 def dense_operator(name: str, adjacency: np.ndarray) -> np.ndarray:
-    """The matrix of docs/conventions.md, suffixes included."""
+    """The matrix of docs/concepts/conventions.md, suffixes included."""
     base, _, power = name.partition("^")
     base, *suffixes = base.split(".")
     if "sym" in suffixes:
