@@ -117,6 +117,20 @@ def test_nodes_without_edges_and_no_nodes_at_all() -> None:
     assert torch.equal(t.extend([]).storage, t.storage)
 
 
+def test_a_node_that_hears_only_itself_grows_as_documented() -> None:
+    """Alone, it is its own neighbour under Â (weight 1) and each step divides it by the eigenvalues of the others."""
+    graph = communities()
+    eigenvalues = np.abs(np.linalg.eigvalsh(dense_operator("normalized_adjacency", dense_adjacency(graph))))
+    third = np.sort(eigenvalues)[-3]
+    row = (
+        rfp.encode(graph, num_channels=3, num_steps=40, dtype=torch.float64).extend([], num_nodes=41).storage[40, 0, 0]
+    )
+    assert third < 0.7
+    assert float(row[40, 2] / row[39, 2]) == pytest.approx(1 / third, rel=0.05)
+    walk = rfp.encode(graph, operators=["random_walk"]).extend([], num_nodes=41)
+    assert torch.count_nonzero(walk.storage[40, 0, 0, 1:]) == 0  # no loops there
+
+
 def test_the_draw_of_new_nodes_continues_that_of_the_first_graph() -> None:
     settings = rfp.Settings(num_channels=4, num_steps=1, seed=3)
     graph = communities()

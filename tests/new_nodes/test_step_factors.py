@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import pytest
 import torch
 
@@ -46,3 +47,20 @@ def test_they_are_found_once() -> None:
     t = rfp.encode(communities(), num_channels=2, num_steps=1)
     assert t.factors is t.factors
     assert t.extend([[40], [0]]).factors is t.factors
+
+
+@pytest.mark.parametrize("normalization", ["l2", "qr", "inverse_gram"])
+@pytest.mark.parametrize("name", ["normalized_adjacency", "adjacency", "normalized_laplacian"])
+def test_the_factors_give_every_state_of_awkward_graphs(awkward: nx.Graph, normalization: str, name: str) -> None:
+    """Dependent and zero columns, fewer nodes than channels, isolated nodes: a(p) = (S a(p-1)) W(p) all the same."""
+    graph = rfp.as_graph(awkward)
+    t = rfp.encode(
+        graph, num_channels=4, num_steps=4, operators=[name], normalization=normalization, dtype=torch.float64
+    )
+    S = rfp.operators.from_name(name, graph, torch.float64)
+    for p in range(1, 5):
+        again = (S @ t.storage[:, 0, 0, p - 1]) @ t.factors[0, p, 0]
+        assert torch.allclose(again, t.storage[:, 0, 0, p], atol=1e-6 * max(1.0, float(t.storage.abs().max())))
+    larger = t.extend([[graph.num_nodes], [0]])
+    assert bool(torch.isfinite(larger.storage).all())
+    assert torch.equal(larger.storage[: graph.num_nodes], t.storage)
