@@ -269,6 +269,17 @@ def test_pairs_in_blocks_equal_pairs_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert products.pairs(graphs, edge_index[:, :0], num_powers=3).value.shape == (0, 4)
 
 
+def test_both_orders_of_a_pair_have_one_estimate() -> None:
+    """S is symmetric, and so is what is said of it, odd powers included, where the two states differ."""
+    graph = rfp.as_graph(nx.karate_club_graph())
+    ends = torch.tensor([[0, 5, 33, 2], [1, 16, 0, 30]])
+    arguments = {"num_powers": 5, "num_channels": 4, "seed": 3}
+    one, other = (products.pairs(graph, pairs, **arguments) for pairs in (ends, ends.flip(0)))
+    assert torch.equal(one.value, other.value)
+    torch.testing.assert_close(one.standard_error, other.standard_error)
+    assert float(one.standard_error[:, 1:].min()) > 0  # an estimate it is
+
+
 def test_interval_and_one_sample() -> None:
     graph = ladder()
     one = products.diagonal(graph, num_powers=1, num_channels=1, start="drawn")

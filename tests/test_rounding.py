@@ -1,10 +1,25 @@
 """The bound on rounding: by hand, against exact arithmetic, and the amplification against a perturbed decomposition."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from rfp.rounding import UNITS, Rounding, amplification, rounding_unit
+import rfp
+from rfp.conversion import as_graph
+from rfp.graph import Graph
+from rfp.operators import DenseOperator, from_name, norm_of, rounding_norm
+from rfp.rounding import LONG_ROW, UNITS, Rounding, amplification, rounding_unit
+
+_SCRIPT = importlib.util.spec_from_file_location(
+    "rounding_units", Path(__file__).parents[1] / "benchmarks" / "rounding_units.py"
+)
+assert _SCRIPT is not None
+assert _SCRIPT.loader is not None
+rounding_units = importlib.util.module_from_spec(_SCRIPT)
+_SCRIPT.loader.exec_module(rounding_units)
 
 
 def test_by_hand() -> None:
@@ -24,6 +39,56 @@ def test_an_unknown_norm_is_the_largest_growth_seen() -> None:
     first = start.after(torch.tensor([[[3.0, 1e-17]]]).double())
     assert first.noise.flatten().tolist() == [3 * u, 3 * u]
     assert first.renewed().after(torch.tensor([[[0.5, 1e-17]]]).double()).noise.flatten().tolist() == [3 * u, 3 * u]
+
+
+def complete(n: int) -> Graph:
+    edges = torch.cartesian_prod(torch.arange(n), torch.arange(n)).T
+    return Graph(edges[:, edges[0] != edges[1]], n)
+
+
+def star(n: int) -> Graph:
+    leaves = torch.arange(1, n)
+    hub = torch.zeros_like(leaves)
+    return Graph(torch.stack([torch.cat([hub, leaves]), torch.cat([leaves, hub])]), n)
+
+
+@pytest.mark.parametrize("normalization", ["l2", "qr"])
+@pytest.mark.parametrize(("graph", "backends"), [
+    (complete(450), ["reference", "sparse", "compiled"]), (star(500), ["reference", "sparse", "compiled"]),
+    (star(20_000), ["reference", "sparse"]),
+])  # fmt: skip
+def test_zero_on_paper_is_zero_also_in_long_rows(normalization: str, graph: Graph, backends: list[str]) -> None:
+    """Sums of many equal terms are off by more: L D^1/2 1 = 0, with the degrees of A + I."""
+    degree = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes) + 1
+    features = degree.double().sqrt()[:, None] * torch.tensor([1.0, 0.3])
+    for backend in backends:
+        arguments = {"operators": ["normalized_laplacian"], "num_steps": 1, "normalization": normalization}
+        states = rfp.encode(graph, features=features.float(), backend=backend, **arguments).states
+        assert not states[:, :, 1].any(), backend
+
+
+def test_the_norm_counts_long_rows_as_often_as_they_are_longer() -> None:
+    ptr = torch.tensor([0, 321])
+    walk = from_name("random_walk", star(321), torch.float64)  # a row of 320 equal entries, 320 rows of one entry
+    # Of length 320^1/2 / 320; g = 321 / 64, as the diagonal counts. The norm of the rest is 320^1/2.
+    beyond = (321 / LONG_ROW - 1) / 320**0.5
+    assert float(norm_of(walk, ptr)) == pytest.approx(320**0.5)
+    assert float(rounding_norm(walk, ptr)) == pytest.approx(320**0.5 + beyond)
+    dense = DenseOperator(torch.full((640, 640), 1 / 640, dtype=torch.float64))
+    assert float(rounding_norm(dense, torch.tensor([0, 640]))) == pytest.approx(10.0)  # g times the norm, which is 1
+    small = from_name("normalized_adjacency", star(60))
+    assert float(rounding_norm(small, torch.tensor([0, 60]))) == 1.0
+    both = as_graph([star(60), star(321)])
+    norms = rounding_norm(from_name("random_walk", both, torch.float64), both.offsets)
+    assert norms.tolist() == pytest.approx([59**0.5, 320**0.5 + beyond])
+
+
+def test_the_scan_finds_the_bound_between_noise_and_products() -> None:
+    """A slice of benchmarks/rounding_units.py, which set it."""
+    found = rounding_units.scan(12, seed=1)
+    noise = max(max(values) for key, values in found.items() if key[0] == "zero on paper")
+    least = min(min(values) for key, values in found.items() if key[0] == "genuine")
+    assert 0.5 < noise < UNITS < 100 < least
 
 
 def test_amplification_by_hand() -> None:

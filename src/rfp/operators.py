@@ -40,6 +40,8 @@ from torch import Tensor
 from rfp.csr import CSR, from_entries
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
+from rfp.ragged import owners
+from rfp.rounding import LONG_ROW
 
 
 class Operator(Protocol):
@@ -91,11 +93,48 @@ def norm_of(operator: Operator, ptr: Tensor) -> Tensor | None:
     ones = torch.ones(operator.num_nodes, dtype=torch.float64, device=ptr.device)
     r, c = by_rows(ones).sqrt(), by_columns(ones).sqrt()
     ratios = torch.stack([by_rows(c) / r, by_columns(r) / c], dim=1).nan_to_num(nan=0.0)  # 0 / 0 for empty ones
+    return _largest(ratios, ptr).prod(1).sqrt()
+
+
+def _largest(values: Tensor, ptr: Tensor) -> Tensor:  # [n, c] -> [G, c]
+    """The largest of each graph's, none of which is negative; 0 for a graph without nodes."""
     if len(ptr) == 2:
-        largest = ratios.amax(0, keepdim=True) if len(ratios) else ratios.new_zeros(1, 2)
+        return values.amax(0, keepdim=True) if len(values) else values.new_zeros(1, values.size(1))
+    return torch.segment_reduce(values, "max", lengths=ptr.diff(), axis=0, unsafe=ptr.is_cuda, initial=0.0)
+
+
+def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -> Tensor | None:
+    r"""The norm of :math:`|S|`, its long rows counted more: what rounding of ``S a`` scales with.
+
+    With :math:`g_i = \max(1, d_i / 64)` for a row of :math:`d_i` entries (:data:`rfp.rounding.LONG_ROW`), the smaller
+    of two bounds on the norm of :math:`\mathrm{diag}(g) |S|`:
+
+    .. math:: \max_i g_i \, \lVert S \rVert \quad\text{and}\quad
+        \lVert S \rVert + \lVert \mathrm{diag}(g - 1) \, S \rVert_F.
+
+    Args:
+        operator: S.
+        ptr: ``[G + 1]``.
+        largest: Nodes of the largest graph, if that is known: rows of small ones are not looked at.
+
+    Returns:
+        ``[G]`` float64; ``None`` where :func:`norm_of` is. O(m).
+    """
+    norm = norm_of(operator, ptr)
+    if norm is None or (largest is not None and largest <= LONG_ROW):
+        return norm
+    if isinstance(operator, DenseOperator):
+        matrix = operator.matrix.detach().double()
+        entries, squares = (matrix != 0).sum(1), matrix.square().sum(1)
+    elif isinstance(operator, MatrixOperator):
+        csr, entries = operator.csr, operator.csr.crow.diff()
+        none = torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
+        squares = none.index_add(0, csr.row, csr.value.double().square())
     else:
-        largest = torch.segment_reduce(ratios, "max", lengths=ptr.diff(), axis=0, unsafe=ptr.is_cuda, initial=0.0)
-    return largest.prod(1).sqrt()
+        return norm
+    times = (entries.double() / LONG_ROW).clamp_min(1.0)
+    beyond = torch.zeros_like(norm).index_add(0, owners(ptr.diff(), len(times)), (times - 1).square() * squares)
+    return torch.minimum(norm * _largest(times[:, None], ptr)[:, 0].clamp_min(1.0), norm + beyond.sqrt())
 
 
 def factors(operator: Operator) -> tuple[Operator, ...]:

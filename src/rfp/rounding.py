@@ -6,8 +6,10 @@ a and of the sums adds to column j about
 
 .. math:: u \, \lVert S \rVert \, \lVert a_j \rVert_2, \qquad u = 8 \text{ units in the last place},
 
-where the norm is that of :math:`|S|`, and what is there already grows with the column. With :math:`\ell_j` and
-:math:`\ell_j'` the lengths of column j before and after the product,
+where the norm is that of :math:`|S|`, times d / 64 where a row has d > 64 entries
+(:func:`rfp.operators.rounding_norm`): a sum of equal terms, one after the other, is off by a part of its last place for
+each of them. What is there already grows with the column. With :math:`\ell_j` and :math:`\ell_j'` the lengths of column
+j before and after the product,
 
 .. math:: e_j' = e_j \, \ell_j' / \ell_j + u \lVert S \rVert \ell_j, \qquad e_j = 0 \text{ after a normalisation}.
 
@@ -23,9 +25,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-# Wide enough that the backends of a CPU, which round differently, find the same columns zero on the random problems of
-# tests/backends/small_problems.py; narrow enough that what is cut off has a direction known to an eighth at best.
+# Set by benchmarks/rounding_units.py: of 300 random graphs with rows of up to 10,000 entries, in both types and over one
+# to three products, columns that are zero on paper have at most 3.3 such units, those of random features at least 270
+# (benchmarks/results/rounding-units.csv). What is cut off between has a direction known to an eighth at best.
 UNITS = 8.0
+# Entries of a row beyond which the unit grows with them: sums of equal terms were off by 0.035 units for each term.
+LONG_ROW = 64
 
 
 def rounding_unit(dtype: torch.dtype) -> float:

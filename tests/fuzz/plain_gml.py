@@ -11,13 +11,15 @@ from tests.fuzz.plain_graphs import graph_of
 from tests.fuzz.plain_reader import PACKED, Read, require, unpacked
 
 Pairs = list[tuple[str, Any]]
-_WORDS = re.compile(r'"[^"]*"|[\[\]]|[^\s\[\]"]+')
+_ENTITY = re.compile(r"&(?:[0-9A-Za-z]+|#[0-9]+|#x[0-9A-Fa-f]+);")
+# Strings, brackets, keys, numbers, comments; anything else is a word that no rule knows.
+_WORDS = re.compile(r'"[^"]*"|[\[\]]|[A-Za-z]\w*|[+-]?[0-9.]+(?:[Ee][+-]?[0-9]+)?|#[^\n]*|\S', re.ASCII)
 
 
 def read_gml(content: bytes, *, directed: bool, weighted: bool) -> Read:
-    lines = re.split(r"\r\n|\n|\r", unpacked(content).decode())
-    text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    graphs = [value for key, value in pairs(iter(_WORDS.findall(text))) if key == "graph"]
+    text = re.sub(r"\r\n|\r", "\n", unpacked(content).decode())
+    words = (re.sub(r"\s*\n\s*", " ", word) for word in _WORDS.findall(text) if word[0] != "#")
+    graphs = [value for key, value in pairs(words) if key == "graph"]
     require(len(graphs) == 1, "one graph")
     graph = graphs[0]
     nodes = [dict(value) for key, value in graph if key == "node"]
@@ -26,14 +28,18 @@ def read_gml(content: bytes, *, directed: bool, weighted: bool) -> Read:
     labels = [node.get("label") for node in nodes]
     quoted = all(isinstance(label, str) and label.startswith('"') for label in labels)
     by_label = quoted and len(set(labels)) == len(labels)
-    names = {
-        key: html.unescape(label[1:-1]) if by_label else str(int(key)) for key, label in zip(ids, labels, strict=True)
-    }
+    names = {key: str(int(key)) for key in ids}
+    if by_label:
+        names = {key: plain(label[1:-1]) for key, label in zip(ids, labels, strict=True)}
     edges = [dict(value) for key, value in graph if key == "edge"]
     found = [(names[edge["source"]], names[edge["target"]], edge.get("weight")) for edge in edges]
     said = dict(graph).get("directed", "0")
     require(said in ("0", "1"), "directed or not?")
     return graph_of(list(names.values()), found, directed=said == "1", weighted=weighted)
+
+
+def plain(text: str) -> str:
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
 
 
 def pairs(words: Iterator[str], inside: bool = False) -> Pairs:

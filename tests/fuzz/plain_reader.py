@@ -30,6 +30,10 @@ class Refused(Exception):  # noqa: N818 - not an error of this program
     """The rules do not let this file be read."""
 
 
+class CannotTell(Exception):  # noqa: N818 - nor is this
+    """A file that the plain reader is too plain for."""
+
+
 def require(condition: object, why: str) -> None:
     if not condition:
         raise Refused(why)

@@ -15,7 +15,7 @@ from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import Events, NormalizationChoice, column_lengths
-from rfp.operators import Operator, as_operator, factors, norm_of
+from rfp.operators import Operator, as_operator, factors, rounding_norm
 from rfp.rounding import Rounding, rounding_unit
 from rfp.settings import COMPUTE_DTYPES, Settings
 
@@ -187,13 +187,14 @@ class Problem:
         if self.normalization == "none" or not self.num_steps:
             return None
         lengths = column_lengths(self.features.detach(), self.ptr)
-        return Rounding.start(norm_of(factors(operator)[0], self.ptr), lengths, self.dtype)
+        norm = rounding_norm(factors(operator)[0], self.ptr, self.size_range[1])
+        return Rounding.start(norm, lengths, self.dtype)
 
     def rounding_units(self) -> Tensor:
         """:func:`rounding_units` of its operators; zero where no normalisation asks for it."""
         if self.normalization == "none" or not self.num_steps:
             return torch.zeros(len(self.operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
-        return rounding_units(self.operators, self.ptr, self.dtype)
+        return rounding_units(self.operators, self.ptr, self.dtype, self.size_range[1])
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""
@@ -229,18 +230,21 @@ def _given_features(features: Tensor, graph: Graph, dtype: torch.dtype) -> Tenso
     return features.to(graph.device, dtype)
 
 
-def rounding_units(operators: Sequence[Operator], ptr: Tensor, dtype: torch.dtype) -> Tensor:
+def rounding_units(
+    operators: Sequence[Operator], ptr: Tensor, dtype: torch.dtype, largest: int | None = None
+) -> Tensor:
     r"""What rounding adds to a product, relative to its factor: :math:`u \lVert S \rVert` of :mod:`rfp.rounding`.
 
     Args:
         operators: Their norms must be known: matrices.
         ptr: ``[G + 1]``.
         dtype: Type of the states.
+        largest: Nodes of the largest graph, if that is known.
 
     Returns:
         ``[O, G]`` float64, without waiting for a GPU.
     """
-    norms = [cast(Tensor, norm_of(operator, ptr)) for operator in operators]
+    norms = [cast(Tensor, rounding_norm(operator, ptr, largest)) for operator in operators]
     return torch.stack(norms) * rounding_unit(dtype)
 
 

@@ -126,7 +126,9 @@ class KernelLaunches:
             values = csr.value.float()
             if len(several) > 1:
                 values = torch.stack([operator.csr.value.float() for operator in several])
-            units = rounding_units(several, self.ptr, torch.float32).T.contiguous() if self.normalization else self.ptr
+            units = self.ptr
+            if self.normalization:
+                units = rounding_units(several, self.ptr, torch.float32, self.largest).T.contiguous()
             problems = num_graphs * num_trajectories * len(several)
             kernel = partial(
                 small_graphs_kernel[(problems,)],
