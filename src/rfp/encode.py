@@ -12,6 +12,7 @@ from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
 from rfp.features import mixed_keys
+from rfp.graph import Graph
 from rfp.propagate import run_problem
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import Memory
@@ -61,19 +62,39 @@ def encode(
         (torch.Size([1, 4, 4, 2]), torch.Size([1, 4, 8]))
     """
     settings, read = Settings.of(settings, arguments), as_graph(graph, weight=weight)
+    trajectory = encode_graph(read, settings, features=features, graph_keys=graph_keys, progress=progress)
+    if graph_keys is None:
+        return trajectory
+    # So that nodes that arrive later continue this draw.
+    return replace(trajectory, graph=read.with_keys(mixed_keys(graph_keys, read.device)))
+
+
+def encode_graph(
+    graph: Graph,
+    settings: Settings,
+    *,
+    features: Tensor | None = None,
+    graph_keys: Tensor | None = None,
+    progress: Callable[[int], None] | None = None,
+    looks: bool = True,
+) -> Trajectory:
+    """:func:`encode` of what is read and checked already: what the faces inside a model call.
+
+    Args:
+        looks: ``False`` where the caller looks for what is not finite, and nothing here may wait for a GPU to tell.
+
+    The other arguments are those of :func:`encode`.
+    """
 
     def compute() -> tuple[Tensor, Report]:
-        problem = Problem.of(settings, read, features, graph_keys)
+        problem = Problem.of(settings, graph, features, graph_keys)
         memory = Memory(problem)
-        report = run_problem(problem, memory, progress=progress)
+        report = run_problem(problem, memory, progress=progress, looks=looks)
         return memory.storage, report
 
     if settings.cache is None:
         storage, report = compute()
     else:
-        cache = EncodingCache(settings.cache)
-        storage, report = cache.through(settings, read, features, graph_keys, compute)
+        storage, report = EncodingCache(settings.cache).through(settings, graph, features, graph_keys, compute)
     known = settings if features is None else replace(settings, distribution="normal")
-    if graph_keys is not None:  # so that nodes that arrive later continue this draw
-        read = read.with_keys(mixed_keys(graph_keys, read.device))
-    return Trajectory(storage, report, known, read, drawn=features is None)
+    return Trajectory(storage, report, known, graph, drawn=features is None)

@@ -21,7 +21,7 @@ from rfp.backends.problem import Problem
 from rfp.baselines.fastrp import FastRP, fast_random_projection
 from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, WriteError
-from rfp.estimate import Estimate, available_memory, estimate
+from rfp.estimate import Estimate, available_memory, estimate_sizes
 from rfp.graph import Graph
 from rfp.io import EncodedNodes, LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
@@ -104,7 +104,8 @@ class FileJob:
 
     def cost(self, graph: Graph) -> Estimate:
         """What it costs to compute and to keep what is written."""
-        whole, num_steps = estimate(graph, self.effective), self.effective.num_steps
+        whole = estimate_sizes(self.effective, graph.num_nodes, graph.num_edges, graph.num_graphs)
+        num_steps = self.effective.num_steps
         per_step = {"trajectory_bytes": whole.trajectory_bytes, "width": whole.width}
         return replace(whole, **{name: size // (num_steps + 1) * len(self.kept) for name, size in per_step.items()})
 

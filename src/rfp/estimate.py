@@ -69,6 +69,11 @@ def estimate(
     if graph is not None:
         read = as_graph(graph)
         num_nodes, num_edges, num_graphs = read.num_nodes, read.num_edges, read.num_graphs
+    return estimate_sizes(settings, num_nodes, num_edges, num_graphs)
+
+
+def estimate_sizes(settings: Settings, num_nodes: int, num_edges: int, num_graphs: int = 1) -> Estimate:
+    """:func:`estimate` of a graph, or batch, of these sizes."""
     k, columns = settings.num_channels, settings.num_channels * settings.num_trajectories
     num_operators = len(settings.operators)
     entries = num_edges + num_nodes  # the diagonal is always stored

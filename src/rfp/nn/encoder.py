@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from rfp.backends.problem import Problem, draw_features
 from rfp.backends.start import begin
-from rfp.encode import encode
+from rfp.encode import encode_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
-from rfp.operators import Operator, as_operator
+from rfp.operators import Operator
 from rfp.propagate import run_problem
 from rfp.ragged import offsets
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
@@ -217,33 +217,21 @@ class RandomFeaturePropagation(nn.Module):
 
     def _predefined(self, settings: Settings, graph: Graph, features: Tensor | None = None) -> Tensor:
         """``[B, n, C]`` where no operator is learned."""
-        if not self.training:
-            return encode(graph, settings, features=features).flat()
-        return self._storage(Problem.of(settings, graph, features)).flatten(2).transpose(0, 1)
-
-    def _storage(self, problem: Problem) -> Tensor:
-        """``[n, B, O, P + 1, k]``; raises for what is not finite, but in training and of replicas.
-
-        A training step must not wait for a GPU, and replicas must not fail for one of them: NaN goes on to the loss,
-        and whoever looks at that knows whose it is.
-        """
-        memory = Memory(problem)
-        run_problem(problem, memory, looks=not self.training and self.num_replicas is None)
-        return memory.storage
+        return encode_graph(graph, settings, features=features, looks=not self.training).flat()
 
     # An encoding with learned operators comes in two calls from the same features: the predefined ones may take a
     # faster backend, have no replicas and may be drawn beforehand.
 
     def _known(self, settings: Settings, graph: Graph) -> _Known:
-        plain = settings.backend == "reference"
-        start, _ = begin(draw_features(settings, graph), graph.offsets, settings.start, plain=plain)
         predefined = [op for op in settings.operators if not isinstance(op, nn.Module)]
         if not predefined:
+            plain = settings.backend == "reference"
+            start, _ = begin(draw_features(settings, graph), graph.offsets, settings.start, plain=plain)
             return _Known(start, [])
-        resolved = [as_operator(operator, graph, settings.dtype) for operator in predefined]
-        begun = replace(settings, start="drawn")
-        storage = self._storage(Problem.from_objects(resolved, start, graph.offsets, begun))
-        return _Known(start, _steps(storage))
+        # Kept as it is computed: the learned operators go on from its step 0.
+        whole = replace(settings, operators=predefined, storage_dtype=None)
+        storage = encode_graph(graph, whole, looks=not self.training).storage
+        return _Known(storage[:, :, 0, 0].transpose(0, 1), [one.to(settings.kept_dtype) for one in _steps(storage)])
 
     def _as_known(self, drawn: Tensor) -> _Known:
         k, width = self.settings.num_channels, self.settings.num_steps * self.settings.num_channels
@@ -276,8 +264,12 @@ class RandomFeaturePropagation(nn.Module):
             # zero.
             ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
             graph = Graph.unchecked(graph.edge_index, num_nodes, graph.edge_weight, ptr)
-        begun = replace(self.settings, start="drawn")
-        storage = self._storage(Problem.from_objects(operators, start, graph.offsets, begun))
+        problem = Problem.from_objects(operators, start, graph.offsets, replace(self.settings, start="drawn"))
+        memory = Memory(problem)
+        # A training step must not wait for a GPU, and replicas must not fail for one of them: NaN goes on to the loss,
+        # and whoever looks at that knows whose it is.
+        run_problem(problem, memory, looks=not self.training and replicas is None)
+        storage = memory.storage
         return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
     def get_extra_state(self) -> dict[str, int]:
