@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-# Set by benchmarks/rounding_units.py: of 300 random graphs with rows of up to 10,000 entries, in both types, over one to
-# three products, columns that are zero on paper have at most 3.3 such units, those of random features at least 270
+# Set by benchmarks/rounding_units.py: of 300 random graphs with rows of up to 10,000 entries, both types, over one
+# to three products, columns that are zero on paper have at most 3.3 such units, those of random features at least 270
 # (benchmarks/results/rounding-units.csv). What is cut off between has a direction known to an eighth at best.
 UNITS = 8.0
 # Entries of a row beyond which the unit grows with them: sums of equal terms were off by 0.035 units for each term.
