@@ -81,6 +81,19 @@ def test_modules_import_downwards_only() -> None:
     assert wrong == []
 
 
+# scikit-learn's estimator is the same encoding under its own name there.
+SEVERAL = {"RandomFeaturePropagation"}
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in homes.items() if len(found) > 1 and name not in SEVERAL} == {}
+
+
 def test_every_file_has_a_layer() -> None:
     parts = {path.relative_to(ROOT).with_suffix("").parts[0] for path in ROOT.rglob("*.py")} - {"__init__"}
     assert parts - set(LAYERS) == set()

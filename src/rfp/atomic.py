@@ -119,6 +119,17 @@ def refuse_to_replace_inputs(inputs: Iterable[Path | str], outputs: Iterable[Pat
                 raise FileError(f"{output} is the input {path}, which would be lost; write to another name")
 
 
+def check_output(path: Path, inputs: Iterable[Path | str], *, force: bool) -> None:
+    """Raise, before any work, for a file that cannot be written or must not be replaced."""
+    refuse_to_replace_inputs(inputs, [path])
+    if path.is_dir():
+        raise FileError(f"{path} is a folder; give a file name")
+    if path.exists() and not force:
+        raise FileError(f"{path} already there; choose another name, or replace it with --force")
+    if not path.absolute().parent.is_dir():
+        raise WriteError(f"{path}: the folder {path.parent} does not exist; create it first")
+
+
 def _is_same_file(one: Path, other: Path) -> bool:
     with suppress(OSError):
         if os.path.samefile(one, other):

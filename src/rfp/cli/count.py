@@ -14,11 +14,11 @@ import torch
 import typer
 from torch import Tensor
 
-from rfp.atomic import atomic_files, refuse_to_replace_inputs
+from rfp.atomic import atomic_files, check_output
 from rfp.cli.options import output
 from rfp.cli.options.panels import panel
 from rfp.cli.options.reading import GraphFiles, Reading
-from rfp.errors import ArgumentError, FileError, WriteError
+from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.io import LoadedGraph, read_files
 from rfp.theory import PATTERNS, SampleEstimate, count_cycles4, count_triangles, count_walks, exact_trace, simplify
@@ -164,17 +164,6 @@ def parse_query(
     if not exact and pattern not in ESTIMATED:
         raise ArgumentError(f"{pattern} is only counted exactly; add --exact")
     return Query(pattern, None, sampling, hubs, exact, force, per_node)
-
-
-def check_output(path: Path, inputs: list[Path], *, force: bool) -> None:
-    """Refuse, before any work, a file that cannot be written or must not be replaced."""
-    refuse_to_replace_inputs(inputs, [path])
-    if path.is_dir():
-        raise FileError(f"{path} is a folder; give a file name")
-    if path.exists() and not force:
-        raise FileError(f"{path} already there; choose another name, or replace it with --force")
-    if not path.absolute().parent.is_dir():
-        raise WriteError(f"{path}: the folder {path.parent} does not exist; create it first")
 
 
 def run_query(query: Query, loaded: LoadedGraph, progress: Progress | None) -> dict[str, Any]:

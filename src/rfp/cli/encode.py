@@ -12,7 +12,7 @@ from rich.filesize import decimal, pick_unit_and_suffix
 
 from rfp.cli.options import output
 from rfp.cli.options.device import Device
-from rfp.cli.options.embedding import EmbeddingOptions
+from rfp.cli.options.embedding import WrittenColumns
 from rfp.cli.options.encoding import EncodingOptions
 from rfp.cli.options.large import LargeOptions
 from rfp.cli.options.reading import GraphFiles, Reading
@@ -30,7 +30,7 @@ def encode(
     graph: GraphFiles,
     *,
     settings: EncodingOptions,
-    embedding: EmbeddingOptions,
+    embedding: WrittenColumns,
     options: Reading,
     large: LargeOptions,
     device: Device = "auto",

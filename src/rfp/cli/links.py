@@ -14,14 +14,14 @@ import numpy as np
 import torch
 import typer
 
-from rfp.atomic import atomic_files, refuse_to_replace_inputs
+from rfp.atomic import atomic_files, check_output
 from rfp.cli.options import output
 from rfp.cli.options.device import Device
 from rfp.cli.options.panels import one_of, panel
 from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import Ticker
 from rfp.environment import find_device
-from rfp.errors import FileError, GraphError, WriteError
+from rfp.errors import GraphError
 from rfp.io import LoadedGraph, read_files
 from rfp.links import SCORES, LinkScores, read_pairs, score_pairs, top_pairs
 from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH
@@ -91,7 +91,11 @@ def links(
         raise typer.BadParameter("say which pairs: --pairs FILE, or --top K for the best of all; one of the two")
     if pairs == "-" and "-" in graph:
         raise typer.BadParameter("the graph and --pairs both want standard input; give one of them as a file")
-    check_output(out, [*graph, *([] if pairs is None else [pairs])], force=force)
+    if out != "-":
+        if Path(out).suffix.lower() not in _SUFFIXES:
+            endings = " or ".join(_SUFFIXES)
+            raise typer.BadParameter(f"-o writes {endings} (or - for CSV on standard output), got {out!r}")
+        check_output(Path(out), [*graph, *([] if pairs is None else [pairs])], force=force)
     loaded = read_files(graph, options)
     if not quiet:
         typer.echo(loaded.summary(), err=True)
@@ -120,22 +124,6 @@ def links(
         kind = "exact" if not found.num_samples else f"estimated from {found.num_samples:,} samples"
         count = found.value.numel()
         typer.echo(f"{count:,} pairs, {score}, {kind}, {time.perf_counter() - started:.2f} s", err=True)
-
-
-def check_output(out: str, inputs: list[str], *, force: bool) -> None:
-    """Refuse, before any work, a place that cannot be written or must not be replaced."""
-    if out == "-":
-        return
-    path = Path(out)
-    if path.suffix.lower() not in _SUFFIXES:
-        raise typer.BadParameter(f"-o writes {' or '.join(_SUFFIXES)} (or - for CSV on standard output), got {out!r}")
-    refuse_to_replace_inputs(inputs, [path])
-    if path.is_dir():
-        raise FileError(f"{path} is a folder; give a file name")
-    if path.exists() and not force:
-        raise FileError(f"{path} already there; choose another name, or replace it with --force")
-    if not path.absolute().parent.is_dir():
-        raise WriteError(f"{path}: the folder {path.parent} does not exist; create it first")
 
 
 def _different(pairs: torch.Tensor, loaded: LoadedGraph, file: str) -> torch.Tensor:

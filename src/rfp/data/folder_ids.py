@@ -30,7 +30,7 @@ class GraphIds:
 
 
 @dataclass(frozen=True)
-class NodeIds:
+class NumberedNodes:
     """The numbers of the nodes, graph after graph.
 
     Args:
@@ -73,7 +73,7 @@ def number_graphs(edges: Table, nodes: Table | None, graphs: Table | None) -> Gr
     return GraphIds(len(distinct), by_table[edges.path], None if nodes is None else by_table[nodes.path])
 
 
-def number_nodes(edges: Table, source: str, target: str, nodes: Table | None, graph_ids: GraphIds) -> NodeIds:
+def number_nodes(edges: Table, source: str, target: str, nodes: Table | None, graph_ids: GraphIds) -> NumberedNodes:
     """Nodes in the order of the rows of ``nodes``, else by ascending id (text: by first appearance) in each graph."""
     columns = [edges.ids(source), edges.ids(target)]
     if nodes is not None:
@@ -91,7 +91,7 @@ def number_nodes(edges: Table, source: str, target: str, nodes: Table | None, gr
             raise GraphError(
                 f"{edges.path}: graph number {int(empty[0]) + 1} has no edges; give its nodes in a nodes file"
             )
-        return NodeIds(ptr, np.arange(len(keys)), numbers.reshape(2, -1))
+        return NumberedNodes(ptr, np.arange(len(keys)), numbers.reshape(2, -1))
     order = np.argsort(graph_ids.of_nodes, kind="stable")
     keys = (graph_ids.of_nodes * width + codes[2])[order]
     ascending = np.argsort(keys, kind="stable")
@@ -108,7 +108,7 @@ def number_nodes(edges: Table, source: str, target: str, nodes: Table | None, gr
         raise GraphError(
             f"{edges.where(row)}: node {columns[side][row]}{graph} is not in {nodes.path.name}; add it there"
         )
-    return NodeIds(_offsets(graph_ids.of_nodes, graph_ids.count), order, ascending[place])
+    return NumberedNodes(_offsets(graph_ids.of_nodes, graph_ids.count), order, ascending[place])
 
 
 def _offsets(graphs: _Numbers, count: int) -> _Numbers:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rfp.data.collection import GraphCollection
 from rfp.data.data_config import DataConfig
-from rfp.data.folder_ids import GraphIds, NodeIds, number_nodes
+from rfp.data.folder_ids import GraphIds, NumberedNodes, number_nodes
 from rfp.data.link_task import link_task
 from rfp.data.loaded import LoadedTask
 from rfp.data.table_folder import PART_NAMES, features_of, named_columns, required_column
@@ -150,7 +150,7 @@ def _negatives(table: Table, ends: Tensor) -> dict[str, Tensor]:
     return given
 
 
-def _names(edges: Table, source: str, target: str, nodes: Table | None, numbered: NodeIds) -> tuple[Any, ...]:
+def _names(edges: Table, source: str, target: str, nodes: Table | None, numbered: NumberedNodes) -> tuple[Any, ...]:
     if nodes is not None:
         ids = nodes.ids("node").to_pylist()
         return tuple(ids[row] for row in numbered.order.tolist())

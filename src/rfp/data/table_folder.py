@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rfp.data.collection import GraphCollection
 from rfp.data.data_config import DataConfig
-from rfp.data.folder_ids import GraphIds, NodeIds, number_graphs, number_nodes
+from rfp.data.folder_ids import GraphIds, NumberedNodes, number_graphs, number_nodes
 from rfp.data.labels import Labels, choose_masks, labels_from_numbers, labels_from_texts
 from rfp.data.loaded import LoadedTask
 from rfp.data.tables import SUFFIXES, Table, find_table
@@ -66,7 +66,7 @@ def required_column(table: Table, names: tuple[str, ...]) -> str:
 
 
 def _collection(
-    edges: Table, source: str, target: str, nodes: Table | None, graph_ids: GraphIds, node_ids: NodeIds
+    edges: Table, source: str, target: str, nodes: Table | None, graph_ids: GraphIds, node_ids: NumberedNodes
 ) -> GraphCollection:
     order = np.argsort(graph_ids.of_edges, kind="stable")
     weight = next((name for name in WEIGHT_NAMES if name in edges.columns), None)

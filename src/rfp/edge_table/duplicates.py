@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rfp.edge_table.node_ids import Where
 from rfp.errors import GraphError
 
-Edges = NDArray[np.int64]  # [2, m]
+EndPairs = NDArray[np.int64]  # [2, m]
 Weight = NDArray[np.float64] | None  # [m]
 
 _MOST_NODES = 2**31  # whose pairs have numbers of 64 bits
@@ -20,8 +20,8 @@ _MOSTLY_ISOLATED = 64
 
 
 def merge_duplicates(
-    edges: Edges, weight: Weight, num_nodes: int, *, directed: bool, duplicates: str | None, where: Where
-) -> tuple[Edges, Weight, int]:
+    edges: EndPairs, weight: Weight, num_nodes: int, *, directed: bool, duplicates: str | None, where: Where
+) -> tuple[EndPairs, Weight, int]:
     """Make one edge of those with the same ends.
 
     Args:
@@ -80,7 +80,7 @@ def merge_duplicates(
     return edges[:, first], kept, merged
 
 
-def _keys(edges: Edges, num_nodes: int) -> Edges:
+def _keys(edges: EndPairs, num_nodes: int) -> EndPairs:
     """One number for each pair of ends, ascending as the pairs do."""
     if num_nodes >= _MOST_NODES:  # products of such numbers leave 64 bits: count the ends that there are
         ids, flat = np.unique(edges, return_inverse=True)
@@ -88,13 +88,13 @@ def _keys(edges: Edges, num_nodes: int) -> Edges:
     return np.asarray(edges[0] * num_nodes + edges[1])
 
 
-def _refuse_second(order: Edges, start: Edges, where: Where) -> None:
+def _refuse_second(order: EndPairs, start: EndPairs, where: Where) -> None:
     again = np.delete(order, start)
     row = int(again.min())
     raise GraphError(f"{where(row)}: the edge is there already, and --duplicates error allows each once")
 
 
-def _refuse_different(values: NDArray[np.float64], order: Edges, start: Edges, where: Where) -> None:
+def _refuse_different(values: NDArray[np.float64], order: EndPairs, start: EndPairs, where: Where) -> None:
     """Raise for the first line whose weight is not that of the first line with the same ends."""
     group = np.repeat(np.arange(len(start)), np.diff(start, append=len(order)))
     differs = values != values[start][group]
@@ -108,7 +108,7 @@ def _refuse_different(values: NDArray[np.float64], order: Edges, start: Edges, w
     )
 
 
-def both_ways(edges: Edges, weight: Weight, num_nodes: int) -> tuple[Edges, Weight]:
+def both_ways(edges: EndPairs, weight: Weight, num_nodes: int) -> tuple[EndPairs, Weight]:
     """Each edge in both directions, a self-loop once, in ascending order.
 
     >>> both_ways(np.array([[0, 1], [1, 1]]), None, 2)[0]

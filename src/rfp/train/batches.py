@@ -20,7 +20,7 @@ from rfp.nn.neighbors import SortedEdges, keep_sorted, sort_edges
 from rfp.ragged import Cuts, take
 
 # Draws random encodings of a batch: (data, graph) -> one tensor [B, n, ...] for each encoder, cut at its nodes.
-Draw = Callable[[Any, Graph], list[Tensor]]
+DrawBatch = Callable[[Any, Graph], list[Tensor]]
 
 # Random encodings drawn at once for the steps to come, in bytes. On a GPU enough to spread the cost of a call thin; on
 # a CPU what stays in cache.
@@ -89,7 +89,7 @@ class Batches:
         batch_size: int,
         seed: int | None = None,
         share: tuple[int, int] = (0, 1),
-        draw: Draw | None = None,
+        draw: DrawBatch | None = None,
         bytes_per_node: int = 0,
         draw_signs: Callable[[Any, Graph], None] | None = None,
         sort: bool = False,

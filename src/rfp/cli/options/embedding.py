@@ -28,7 +28,7 @@ _NOT_FASTRP = {
 
 
 @dataclass(frozen=True)
-class EmbeddingOptions:
+class WrittenColumns:
     """Options that make k columns of the trajectory."""
 
     last_only: Annotated[
