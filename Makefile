@@ -4,7 +4,7 @@ BIN := .venv/bin
 SETUP := .venv/.installed
 DOCS := .venv/.docs-installed
 
-.PHONY: help demo test torture fuzz lint types docs-check docs dist bench clean
+.PHONY: help demo test torture faults fuzz lint types docs-check docs dist bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ test: $(SETUP)  ## Run the tests
 
 torture: $(SETUP)  ## Some 10,000 small problems that are hard on orthonormalisation, in every backend of a CPU (minutes)
 	RFP_TORTURE=3500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/backends/test_small_problems.py
+
+faults: $(SETUP)  ## Workers and the scheduler of a partitioned encoding killed in every phase (minutes)
+	RFP_FAULTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/partitioned/test_faults.py
 
 fuzz: $(SETUP)  ## 10,000 damaged files through the command; those that fail are kept (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count 10000 --keep fuzz-failures

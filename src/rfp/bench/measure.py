@@ -63,7 +63,7 @@ def measure(
     for _ in range(warm_up):
         function()
     gc.collect()
-    _reset_peak(device)
+    reset_peak(device)
     before = _current_bytes(device)
     times: list[float] = []
     while len(times) < repeats or (spread(times) > AGREED and len(times) < _MORE * repeats and sum(times) < _SECONDS):
@@ -73,7 +73,7 @@ def measure(
         _synchronize(device)
         times.append(clock() - start)
         del result
-    peak = max(_peak_bytes(device) - before, 0)
+    peak = max(current_peak(device) - before, 0)
     return Timing(statistics.median(times), min(times), max(times), len(times), peak, spread(times) > AGREED)
 
 
@@ -122,7 +122,7 @@ def _proc_status(field: str) -> int:
         return 0
 
 
-def _reset_peak(device: str) -> None:
+def reset_peak(device: str) -> None:
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         return
@@ -138,5 +138,5 @@ def _current_bytes(device: str) -> int:
     return torch.cuda.memory_allocated() if device == "cuda" else _proc_status("VmRSS")
 
 
-def _peak_bytes(device: str) -> int:
+def current_peak(device: str) -> int:
     return torch.cuda.max_memory_allocated() if device == "cuda" else _proc_status("VmHWM")

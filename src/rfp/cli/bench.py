@@ -19,8 +19,8 @@ def bench(
     cases: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Cases to run: large, small, batch, scaling, walks, links, links-arxiv, start, large10, huge. "
-            "Default: all."
+            help="Cases to run: large, small, batch, scaling, walks, links, links-arxiv, start, large10, huge "
+            "(default: all of these); or partitioned, alone."
         ),
     ] = None,
     device: Device = "auto",
@@ -35,6 +35,12 @@ def bench(
         typer.Option(help="An older result file: say what became slower or faster; exit code 1 if anything is slower."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout.")] = False,
+    largest: Annotated[
+        float, typer.Option(min=1e5, help="Of partitioned: non-zeros of the largest graph; 1e9 takes hours and 60 GB.")
+    ] = 1e6,
+    folder: Annotated[Path, typer.Option(help="Of partitioned: where edges and row blocks are written.")] = Path(
+        "bench-partitioned"
+    ),
 ) -> None:
     """Measure encodings and their peers; correctness is checked before any speed is reported.
 
@@ -44,6 +50,9 @@ def bench(
     Example: `rfp bench scaling -o bench-results --plot scaling.png`, and after a change
     `rfp bench scaling -o after --compare bench-results/<machine>.csv`
     """
+    if cases == ["partitioned"]:
+        bench_partitioned(int(largest), folder, output, plot, as_json=as_json)
+        return
     from rfp.bench import result_file, runner
     from rfp.bench.cases import CASES
     from rfp.environment import find_device
@@ -89,3 +98,17 @@ def _compared(old: list[BenchRow], machine: str, new: list[BenchRow], here: str)
     if not slower:
         typer.echo("nothing became slower", err=True)
     return bool(slower)
+
+
+def bench_partitioned(largest: int, folder: Path, output: Path, picture: Path | None, *, as_json: bool) -> None:
+    """Graphs larger than memory, each in processes of its own; goes on where it was cut."""
+    from rfp.bench import partitioned
+
+    rows = partitioned.measure(largest, folder, output, say=lambda line: typer.echo(line, err=True))
+    if (found := partitioned.slope(rows)) is not None:
+        typer.echo(f"log-log slope of time against non-zeros: {found:.3f}", err=True)
+    if picture is not None:
+        partitioned.plot(rows, picture)
+        typer.echo(f"drawn to {picture}", err=True)
+    if as_json:
+        typer.echo(json.dumps([row.__dict__ for row in rows], indent=2))

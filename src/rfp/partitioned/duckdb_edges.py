@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,10 @@ from rfp.partitioned.row_blocks import BlockLimit, BlockWriter
 
 # Rows of a batch that DuckDB hands over.
 _BATCH = 1 << 20
+# What DuckDB asks for to sort without trouble.
+_BYTES_PER_THREAD = 125_000_000
+# With less it gives up on graphs of a million edges.
+_LEAST_FOR_SORTING = 256_000_000
 # DuckDB's part of the memory; the rest is for the blocks that are written meanwhile.
 _SORTING_PART = 0.5
 
@@ -53,7 +58,7 @@ class EdgeScan:
 
 
 @contextmanager
-def connected(folder: Path, memory: int, threads: int | None = None) -> Iterator[Any]:
+def connected(folder: Path, memory: int) -> Iterator[Any]:
     """A DuckDB session that spills to ``folder`` beyond ``memory`` bytes; what it spilled is gone afterwards."""
     try:
         import duckdb
@@ -64,8 +69,10 @@ def connected(folder: Path, memory: int, threads: int | None = None) -> Iterator
     try:
         database.execute(f"SET memory_limit = '{memory // 1_000_000}MB'")
         database.execute(f"SET temp_directory = '{_quoted(folder / 'spill')}'")
-        if threads:
-            database.execute(f"SET threads = {threads}")
+        # Each thread wants memory of its own, and would rather fail than do with less.
+        allowed = max(1, memory // _BYTES_PER_THREAD)
+        if allowed < (os.cpu_count() or 1):
+            database.execute(f"SET threads = {allowed}")
         yield database
     except duckdb.OutOfMemoryException as error:
         raise FileError(
@@ -123,7 +130,7 @@ def prepare_table(
         source: For the manifest.
         say: Told ``(what, done, total)``.
     """
-    with connected(layout.folder / "preparing", max(int(memory * _SORTING_PART), 64_000_000)) as database:
+    with connected(layout.folder / "preparing", max(int(memory * _SORTING_PART), _LEAST_FOR_SORTING)) as database:
         if directed is None:
             directed = _direction(database, table)
         more = sides(not directed)

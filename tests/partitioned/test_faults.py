@@ -1,0 +1,69 @@
+"""Faults with real processes: whatever dies, the same call ends with the same bits.
+
+The run of every day kills drivers in each phase and one worker. ``RFP_FAULTS=1`` (``make faults``) kills a worker
+before and after a task of every phase, and the scheduler.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("fault_driver.py")
+PHASES = ("draw", "write_values", "multiply", "gram", "triangle", "apply", "apply_to_basis")
+every_fault = pytest.mark.skipif(not os.environ.get("RFP_FAULTS"), reason="minutes; RFP_FAULTS=1 runs it")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: thousands of small files are synced."""
+    if not Path("/dev/shm").is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def outcome(*arguments: str) -> Any:
+    command = [sys.executable, str(SCRIPT), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_drivers_that_die_find_no_space_or_come_second(root: Path) -> None:
+    found = outcome("drivers", str(root))
+    told = {name: found.pop(name)[0] for name in ("no space", "second driver")}
+    assert "WriteError" in told["no space"]
+    assert "no space left while writing" in told["no space"]
+    assert "is being written by another process (process PID on " in told["second driver"]
+    assert found == {
+        phase: [signal.SIGKILL, True]
+        for phase in ("drawing", "values", "multiplying", "Gram matrices", "QR of blocks", "applying")
+    }
+
+
+def test_a_worker_that_dies(root: Path) -> None:
+    assert outcome("workers", str(root), "multiply-before") == {"died": ["multiply-before"], "same": True}
+
+
+@every_fault
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_worker_that_dies_in_each_phase(root: Path, phase: str, when: str) -> None:
+    assert outcome("workers", str(root), f"{phase}-{when}") == {"died": [f"{phase}-{when}"], "same": True}
+
+
+@every_fault
+def test_a_scheduler_that_dies(root: Path) -> None:
+    found = outcome("scheduler", str(root))
+    assert found["told"].startswith("ClusterError: the scheduler at tcp://")
+    assert "the same command goes on" in found["told"]
+    assert found["same"]
