@@ -1,4 +1,4 @@
-"""One measured encoding in a process of its own: ``python -m rfp.bench.partitioned_run RUN EDGES FOLDER all|prepare|steps``.
+"""One measured encoding in its own process: ``python -m rfp.bench.partitioned_run RUN EDGES FOLDER all|prepare|steps``.
 
 Prints a line of JSON: seconds, CPU seconds and peak memory of preparing and of the steps.
 """

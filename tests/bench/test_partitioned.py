@@ -1,0 +1,63 @@
+"""The bench of graphs larger than memory, on one that is not."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rfp.bench.partitioned import Measured, Run, draw_edges, forecast, measure, plot, read, runs, slope, write
+
+
+def row(decade: int, seconds: float, phase: str = "all") -> Measured:
+    return Measured("growth", f"10^{decade}", 10**decade // 20, 10**decade, 16, 4, phase, seconds, seconds, 100.0)
+
+
+def test_edges_have_a_heavy_tail_and_the_same_numbers_again(tmp_path: Path) -> None:
+    draw_edges(tmp_path / "a.parquet", 1000, 20_000, batch=7_000)
+    draw_edges(tmp_path / "b.parquet", 1000, 20_000, batch=7_000)
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.equals(pq.read_table(tmp_path / "b.parquet"))
+    degree = np.bincount(np.concatenate([c.to_numpy() for c in table.columns]), minlength=1000)
+    assert table.num_rows == 20_000
+    assert len(degree) == 1000
+    assert degree.max() > 20 * np.median(degree)
+
+
+def test_rows_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Run("limit", "small", 200, 600, 4, 2, memory=330_000_000, limited=True)
+    monkeypatch.setattr("rfp.bench.partitioned.runs", lambda largest: [small])
+    monkeypatch.setattr("rfp.partitioned.checked_files.os.fsync", lambda handle: None)
+    said: list[str] = []
+    rows = measure(10**5, tmp_path / "work", tmp_path / "out", said.append)
+    assert [one.phase for one in rows] == ["prepare", "steps", "all"]
+    assert [one.limit for one in rows] == ["", "RLIMIT_DATA 330 MB", "RLIMIT_DATA 330 MB"]
+    assert all(one.seconds > 0 and one.peak_mib > 50 and one.num_nodes <= 200 for one in rows)
+    assert rows[2].seconds == pytest.approx(rows[0].seconds + rows[1].seconds)
+    assert list((tmp_path / "work").iterdir()) == []
+    path = next((tmp_path / "out").glob("partitioned-*.csv"))
+    assert read(path) == rows
+
+
+def test_what_is_measured_grows_by_decades() -> None:
+    assert [run.edges for run in runs(10**7) if run.case == "growth"] == [50_000, 500_000, 5_000_000]
+    assert {run.nodes for run in runs(10**9) if run.case != "growth"} == {1_000_000}
+
+
+def test_the_slope_and_the_picture(tmp_path: Path) -> None:
+    rows = [row(d, 3e-7 * 10**d, phase) for d in (6, 7, 8) for phase in ("prepare", "steps", "all")]
+    assert slope(rows) == pytest.approx(1.0)
+    assert slope(rows[:3]) is None
+    plot(rows, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    write(rows, tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv") == rows
+    assert read(tmp_path / "none.csv") == []
+
+
+def test_the_forecast_by_hand() -> None:
+    # 40 s for 4 steps of 1e8 + 5e6 rows and entries of 16 channels.
+    found = forecast([row(8, 40.0, "steps")], num_nodes=1e9, num_entries=2e10, channels=32, machines=10)
+    work = 10 * (2e10 + 1e9) * 32 / ((1e8 + 5e6) * 16) / 10
+    assert found["network_gb"] == pytest.approx(128.0)
+    assert found["seconds"] == pytest.approx(work + 128e9 / 1.25e9)
