@@ -16,7 +16,7 @@ from rfp.errors import MissingExtraError, RFPError
 # How often a task is tried again after an error that is not of our making: a stale handle of a network file system.
 _RETRIES = 3
 # Seconds to wait for a scheduler, and for its first worker.
-_PATIENCE = 30
+_PATIENCE = 120
 
 
 class ClusterError(RFPError):
