@@ -41,7 +41,7 @@ WORKS: dict[str, list[str]] = {
     "explore": ["import rfp.explorer.app, rfp.explorer.server", "rfp explore --help"],
     "fast": ["import numba; from rfp.available import compiled_available; assert compiled_available()"],
     "frames": ["import pyarrow, rfp; rfp.read_graph(pyarrow.table({'source': [0, 1], 'target': [1, 2]}))"],
-    "graphgym": ["import yacs; from torch_geometric.graphgym import register"],
+    "graphgym": ["import rfp.integrations.graphgym"],
     "large": ["import rfp.partitioned, duckdb, pyarrow"],
     "sklearn": ["from rfp.sklearn import RandomFeaturePropagation"],
     "train": ["import rfp.train, rfp.reproduce, lightning, optuna, yaml"],
