@@ -358,3 +358,12 @@ def test_several_files_and_every_option_of_reading() -> None:
     about = json.loads(Path("a.npy.json").read_text())["input"]
     assert about["file"] == ["a.csv", "b.csv"]
     assert len(about["sha256"]) == 2
+
+
+def test_the_cache_serves_the_second_call() -> None:
+    first, second = (
+        json.loads(done("g.csv", *SMALL, "--cache", "kept", "-o", name, "--json").stdout) for name in ("a.npy", "b.npy")
+    )
+    assert "cached" not in first["report"]["reason"]
+    assert "cached in kept" in second["report"]["reason"]
+    assert np.array_equal(np.load("a.npy"), np.load("b.npy"))

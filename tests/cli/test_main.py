@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rfp
-from rfp.cli.main import VERBS, _exit_code, _is_out_of_memory, app
+from rfp.cli.main import VERBS, _exit_code, _is_out_of_memory, app, load_verb
 from rfp.errors import ArgumentError, FileError, GraphError, NumericalError, RFPError, WriteError
+from rfp.io import ReadOptions
 
 SOURCE = str(Path(rfp.__file__).parents[1])
 
@@ -104,3 +106,17 @@ def test_memory_errors_are_recognised() -> None:
     assert _is_out_of_memory(MemoryError())
     assert _is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried ..."))
     assert not _is_out_of_memory(RuntimeError("shape mismatch"))
+
+
+def test_the_device_is_chosen_alike_in_every_verb() -> None:
+    options = {verb: {option.name: option for option in load_verb(verb).params} for verb in VERBS}
+    with_device = {verb: known["device"] for verb, known in options.items() if "device" in known}
+    assert {"encode", "plot", "train", "search", "table", "bench", "links"} <= set(with_device)
+    assert {option.default for option in with_device.values()} == {"auto"}
+    assert len({option.help for option in with_device.values()}) == 1
+
+
+def test_reading_options_are_those_of_the_library_in_every_verb() -> None:
+    names = {field.name for field in fields(ReadOptions)}
+    for verb in ("encode", "plot", "count", "explore", "links"):
+        assert names <= {option.name for option in load_verb(verb).params}, verb

@@ -110,8 +110,7 @@ def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     operators = [operator for operator in problem.operators if isinstance(operator, MatrixOperator)]
     run = partial(rfp.propagate, operators, features, num_steps=16, ptr=graph.offsets)
     yield Contender("rfp, operators and features ready", run, repeats=50, moved_bytes=moved)
-    kept = torch.float32
-    drawing = partial(fused.fused_trajectory, Problem.of(SETTINGS, graph), kept)
+    drawing = partial(fused.fused_trajectory, Problem.of(SETTINGS, graph), torch.float32)
     yield Contender("rfp, operators ready, features drawn in the kernel", drawing, repeats=50, moved_bytes=moved)
     out = torch.empty(graph.num_nodes, 1, 2, 17, 16, device=graph.device)
     start = features.transpose(0, 1).contiguous()
