@@ -10,7 +10,7 @@ import torch
 
 from rfp.data import load
 from rfp.nn import RFPModel
-from rfp.train import RunConfig, Workspace, run
+from rfp.train import OutOfTime, RunConfig, Workspace, run
 
 DATA = {"class": "torch_geometric.datasets.KarateClub", "level": "link", "num_splits": 2, "hard_negatives": 10}
 MODEL = {
@@ -108,6 +108,28 @@ def test_chosen_by_the_metric_that_was_asked_for() -> None:
     asked = RunConfig.from_dict({**config().to_dict(), "data": {**DATA, "metric": "mrr"}})
     record = run(asked, splits=[0], workspace=Workspace(device="cpu")).runs[0]
     assert record.metrics["test"] == record.metrics["test_mrr"]
+
+
+def test_a_deadline_ends_a_training_whose_checkpoint_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = Workspace(results=tmp_path / "r", checkpoints=tmp_path / "c", device="cpu")
+    asked: list[int] = []
+
+    def late(self: Workspace) -> None:
+        asked.append(1)
+        if len(asked) == 3:  # before the run, and after its first two epochs
+            raise OutOfTime
+
+    monkeypatch.setattr(Workspace, "check_time", late)
+    monkeypatch.setattr("rfp.train.checkpoints.SAVE_EVERY_SECONDS", 0.0)
+    with pytest.raises(OutOfTime):
+        run(config(), splits=[0], workspace=where)
+    said: list[str] = []
+    again = Workspace(results=tmp_path / "r", checkpoints=tmp_path / "c", device="cpu", say=said.append)
+    result = run(config(), splits=[0], workspace=again)
+    assert result.runs[0].epochs == 3
+    assert any(line.startswith("continuing from epoch 2") for line in said)
 
 
 def test_the_model_knows_its_level() -> None:

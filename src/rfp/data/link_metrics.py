@@ -86,16 +86,8 @@ def _parts(prediction: Tensor, label: Tensor, own: bool = False) -> tuple[Tensor
         raise ArgumentError("links are ranked against negatives: there must be at least one pair of each kind")
     of_negative = group[~answer]
     shared = of_negative == SHARED
-    if own:
-        return (
-            (positive, negative[~shared], of_negative[~shared])
-            if not bool(shared.all())
-            else (
-                positive,
-                negative,
-                of_negative[:0],
-            )
-        )
+    if own and not bool(shared.all()):
+        return positive, negative[~shared], of_negative[~shared]
     return positive, negative[shared] if bool(shared.any()) else negative, of_negative[:0]
 
 

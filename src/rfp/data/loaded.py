@@ -89,8 +89,9 @@ class LoadedTask:
         if self.links is None or self.held_out is not None:
             return self
         self.rows("train", split)  # raises if there is no such split
-        graphs, held_out = self.links.split(self.graphs, self.masks, split, self.source)
-        return replace(self, graphs=graphs, held_out=held_out)
+        here = self.to("cpu")  # where negatives are drawn, so that they are the same everywhere
+        graphs, held_out = self.links.split(here.graphs, here.masks, split, self.source)
+        return replace(here, graphs=graphs, held_out=held_out).to(self.y.device)
 
     def batch(self, graphs: Tensor) -> Data:
         """The graphs with these numbers as one PyG batch with their labels ``y``, put together on the device.

@@ -74,15 +74,15 @@ def walk_columns(
     """The columns of the score's matrix for these nodes, a dense block ``[n, b]`` at a time with its first number."""
     n = matrix.shape[0]
     size = max(1, _BLOCK_ENTRIES // max(n, 1))
-    weight = form.weight.cpu().numpy()[:, None]
+    weight = form.weight.cpu().numpy()
+    first = form.decay * matrix
+    later = first if form.length > 2 else first.multiply(weight[None, :]).tocsr()  # W is the identity of longer walks
     for low in range(0, len(nodes), size):
         some = nodes[low : low + size]
-        step = np.zeros((n, len(some)))
-        step[some, np.arange(len(some))] = 1.0
-        step = form.decay * (matrix @ step)
+        step = first[:, some].toarray()
         total = form.direct / form.decay * step
         for _ in range(2, form.length + 1):
-            step = form.decay * (matrix @ (weight * step))
+            step = later @ step
             total += step
         yield low, total
 
