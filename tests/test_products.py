@@ -280,6 +280,28 @@ def test_both_orders_of_a_pair_have_one_estimate() -> None:
     assert float(one.standard_error[:, 1:].min()) > 0  # an estimate it is
 
 
+def test_a_trajectory_of_uniform_features_is_scaled_by_their_variance() -> None:
+    graph = rfp.as_graph(nx.karate_club_graph())
+    arguments = {"num_channels": 8, "distribution": "uniform", "seed": 2}
+    t = rfp.encode(graph, num_steps=2, normalization="none", **arguments)
+    expected = 3 * t.storage[:, 0, 0, 0].square().mean(1)  # E[r^2] is 1/3
+    torch.testing.assert_close(products.diagonal(t, num_powers=0).value[:, 0], expected)
+    stream = products.diagonal(graph, num_powers=3, start="drawn", **arguments)
+    torch.testing.assert_close(products.diagonal(t, num_powers=3).value, stream.value)
+
+
+def test_returns_after_one_and_two_steps_are_exact_whatever_is_drawn() -> None:
+    graph = nx.karate_club_graph()
+    graph.add_edge(3, 3, weight=2.0)
+    adjacency = nx.to_numpy_array(graph)
+    walk = adjacency / adjacency.sum(1, keepdims=True)
+    found = products.return_probabilities(rfp.as_graph(graph), walk_length=3, num_channels=4)
+    exact = np.stack([np.diag(walk), np.diag(walk @ walk)], axis=1)
+    np.testing.assert_allclose(found.value[:, :2], exact, atol=1e-6)
+    assert not found.standard_error[:, :2].any()
+    assert float(found.standard_error[:, 2].min()) > 0
+
+
 def test_interval_and_one_sample() -> None:
     graph = ladder()
     one = products.diagonal(graph, num_powers=1, num_channels=1, start="drawn")
