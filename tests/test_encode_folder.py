@@ -140,6 +140,6 @@ def test_sizes_and_resources() -> None:
     for text in ("", "GB", "-1GB", "1PB", "1..2MB"):
         with pytest.raises(ArgumentError, match="such as 2GB"):
             parse_size(text)
-    assert Resources(memory=1_000_000_000).bytes_for_numbers == 800_000_000
+    assert Resources(memory=1_000_000_000).bytes_for_numbers == 770_000_000
     assert not Resources().given
     assert why_folder(FileJob(("g.csv",), "a.npy"), Resources()) is None

@@ -31,7 +31,8 @@ def test_rows_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytes
     said: list[str] = []
     rows = measure(10**5, tmp_path / "work", tmp_path / "out", said.append)
     assert [one.phase for one in rows] == ["prepare", "steps", "all"]
-    assert [one.limit for one in rows] == ["", "RLIMIT_DATA 330 MB", "RLIMIT_DATA 330 MB"]
+    limit = "anonymous memory within 330 MB by RLIMIT_DATA"
+    assert [one.limit for one in rows] == ["", limit, limit]
     assert all(one.seconds > 0 and one.peak_mib > 50 and one.num_nodes <= 200 for one in rows)
     assert rows[2].seconds == pytest.approx(rows[0].seconds + rows[1].seconds)
     assert list((tmp_path / "work").iterdir()) == []

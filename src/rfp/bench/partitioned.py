@@ -69,7 +69,7 @@ class Run:
         steps: P.
         memory: Bytes of each process, as ``--memory`` means it.
         workers: Processes under Dask; 0 for this one.
-        limited: Hold the process that makes the steps to ``memory`` by RLIMIT_DATA; another prepares the graph.
+        limited: Hold the process that makes the steps to ``memory`` (RLIMIT_DATA); another prepares the graph.
     """
 
     case: str
