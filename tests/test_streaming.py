@@ -127,3 +127,16 @@ def test_blocks_keep_graphs_whole() -> None:
     whole = shuffled.to_scipy().toarray()
     assert np.array_equal(blocks[1][0].to_scipy().toarray(), whole[8:17, 8:17])
     assert sum(block.num_edges for block, _ in blocks) == edges.num_edges
+
+
+def test_a_block_is_full_to_the_node() -> None:
+    graph = as_graph([nx.path_graph(n) for n in (3, 4, 2, 9, 1)])
+    assert [done for _, done in graph_blocks(graph, 7)] == [7, 9, 18, 19]
+    assert [done for _, done in graph_blocks(graph, 6)] == [3, 9, 18, 19]
+
+
+def test_the_report_of_graph_after_graph_counts_what_happened_in_all() -> None:
+    graph = as_graph([nx.star_graph(5) for _ in range(3)])  # A of a star has rank two
+    settings = {"num_channels": 4, "num_steps": 2, "operators": ["adjacency"], "backend": "compiled"}
+    report = stream(graph, io.BytesIO(), **settings)
+    assert report.dependent_columns == rfp.encode(graph, **settings).report.dependent_columns == 3 * 2 * 2

@@ -42,6 +42,12 @@ def test_vertices_of_the_same_label_stay_apart() -> None:
     assert parse_pajek(b'*Vertices 2\n1 "a"\n2 "a"\n', "f").labels == ["1", "2"]
 
 
+def test_an_endless_name_of_a_section_is_cut_short() -> None:
+    with pytest.raises(FileError, match=r"the section '\*aaa.* is not known") as caught:
+        parse_pajek(b"*" + b"a" * 5000 + b"\n", "f")
+    assert len(str(caught.value)) < 400
+
+
 def test_vertices_that_no_line_names_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rfp.io.pajek._VERTICES_AT_LEAST", 40)
     assert len(parse_pajek(b"*Vertices 40\n*Edges\n1 40\n", "f").labels) == 40  # more than it has bytes
@@ -75,7 +81,7 @@ def test_what_networkx_writes(tmp_path: Path) -> None:
         (VERTICES + "*Edges\n1\n", GraphError, "line 6: an arc or edge needs two vertices"),
         (VERTICES + "*Matrix\n0 1\n", GraphError, "line 6: a row of the matrix needs 3 numbers"),
         (VERTICES + "*Matrix\n0 1 0\n", GraphError, "the matrix has 1 rows"),
-        (VERTICES + "*Partition x\n1\n", FileError, r"the section \*Partition is not known"),
+        (VERTICES + "*Partition x\n1\n", FileError, r"the section '\*Partition' is not known"),
         ("*Vertices 99999999999\n", FileError, "line 1: 99,999,999,999 vertices are too many for a file of 22 bytes"),
         ("*Vertices 2000000000\n*Edges\n1 2\n", FileError, "2,000,000,000 vertices are too many"),
         ("*Vertices\n", GraphError, "line 1: '' is not a number"),

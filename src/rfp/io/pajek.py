@@ -44,7 +44,8 @@ def parse_pajek(content: bytes, file: str) -> PajekNetwork:
             if section == "*network":
                 continue
             if section not in _SECTIONS:
-                raise FileError(f"{where}: the section {fields[0]} is not known, only {', '.join(_SECTIONS)}")
+                known = ", ".join(_SECTIONS)
+                raise FileError(f"{where}: the section {shown(fields[0])} is not known, only {known}")
             if section == "*vertices":
                 if network.labels:
                     raise FileError(f"{where}: a second *Vertices; one network is read from a file")
