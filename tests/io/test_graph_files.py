@@ -1,13 +1,14 @@
 """GraphML."""
 
 import gzip
+import json
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
 from rfp.errors import FileError, GraphError
-from rfp.io.graph_files import read_graphml
+from rfp.io.graph_files import read_graphml, read_node_link
 from rfp.io.options import ReadOptions
 
 
@@ -92,3 +93,12 @@ def test_the_weight_that_a_file_declares_for_edges_without_one(tmp_path: Path) -
         '<edge source="a" target="b"/><edge source="b" target="a"><data key="w">4</data></edge></graph></graphml>'
     )
     assert read_graphml(path, ReadOptions()).graph.to_scipy().toarray().tolist() == [[0, 2.5], [4, 0]]
+
+
+def test_an_endless_weight_is_cut_short_in_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    link = {"source": "a", "target": "b", "weight": "x" * 5000}
+    path.write_text(json.dumps({"nodes": [{"id": "a"}, {"id": "b"}], "links": [link]}))
+    with pytest.raises(GraphError, match="is not a finite number") as caught:
+        read_node_link(path, ReadOptions())
+    assert len(str(caught.value)) < 500

@@ -175,3 +175,14 @@ def test_a_data_that_cannot_be_sized_is_named(tmp_path: Path) -> None:
         read(tmp_path, Data(edge_index=PAIR, num_nodes="many", x=3))
     with pytest.raises(GraphError, match=r"g\.pt"):
         read(tmp_path, [Data(edge_index=PAIR, num_nodes=2), 7])
+
+
+def test_a_damaged_archive_is_refused_wherever_the_damage_is(tmp_path: Path) -> None:
+    """torch does not look at the checksum of every part."""
+    torch.save(Data(edge_index=ARC, num_nodes=2), tmp_path / "g.pt")
+    content = bytearray((tmp_path / "g.pt").read_bytes())
+    place = content.index(b"num_nodes")
+    content[place : place + 3] = b"nux"
+    (tmp_path / "g.pt").write_bytes(content)
+    with pytest.raises(FileError, match="not a Data"):
+        read_pyg(tmp_path / "g.pt", ReadOptions())

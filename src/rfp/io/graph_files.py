@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rfp.edge_table.duplicates import both_ways, merge_duplicates
-from rfp.edge_table.node_ids import simplify
+from rfp.edge_table.node_ids import shown, simplify
 from rfp.errors import FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
 from rfp.io.compression import read_bytes
@@ -152,6 +152,10 @@ def _shown(edge: Edge, names: Sequence[str], weighted: bool) -> tuple[str, ...]:
     return (*ends, "1" if edge[2] is None else f"{edge[2]}") if weighted else ends
 
 
+def _short(value: Any) -> str:
+    return shown(value) if isinstance(value, str) else repr(value)[:80]
+
+
 def _number(edge: Edge, names: Sequence[str], path: Path) -> float:
     source, target, value = edge
     try:
@@ -161,7 +165,7 @@ def _number(edge: Edge, names: Sequence[str], path: Path) -> float:
         number = float("nan")
     if not -float("inf") < number < float("inf"):
         raise GraphError(
-            f"{path}, edge {names[source]} - {names[target]}: weight {value!r} is not a finite number; correct it, "
-            "choose another attribute with --weight, or ignore weights with --unweighted"
+            f"{path}, edge {names[source]} - {names[target]}: weight {_short(value)} is not a finite number; correct "
+            "it, choose another attribute with --weight, or ignore weights with --unweighted"
         )
     return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def load_pyg_file(path: Path) -> Any:
         # be named again: the context would take them off the list when it ends.
         registered = torch.serialization.get_safe_globals()
         needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in registered]
+        _check_sums(path)
         with torch.serialization.safe_globals(needed):
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
@@ -58,6 +60,14 @@ def load_pyg_file(path: Path) -> Any:
             f"{path}: not {_EXPECTED} that can be loaded without running code from the file; save it again as one of "
             "these (a Batch as batch.to_data_list())"
         ) from error
+
+
+def _check_sums(path: Path) -> None:
+    """Raise unless every part of the archive has its checksum: torch does not look at all of them."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                raise ValueError(f"{damaged} is damaged")
 
 
 def _as_graph(content: Any, path: Path) -> Graph:
