@@ -1,6 +1,7 @@
 """Building compressed rows: order, duplicates, transposition, empty matrices."""
 
 import numpy as np
+import pytest
 import torch
 
 from rfp.csr import from_entries
@@ -20,3 +21,17 @@ def test_product_of_an_empty_matrix_is_zero() -> None:
     none = torch.zeros(0, dtype=torch.long)
     csr = from_entries(none, none, torch.zeros(0), 3)
     assert torch.equal(csr @ torch.ones(3, 2), torch.zeros(3, 2))
+
+
+def test_values_share_what_is_derived_from_the_pattern() -> None:
+    csr = from_entries(torch.tensor([0, 1]), torch.tensor([1, 0]), torch.ones(2), 2)
+    other = csr.with_value(torch.zeros(2))
+    assert other.memo is csr.memo
+    assert other.crow is csr.crow
+
+
+def test_indices_are_wide_where_entries_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1]), torch.ones(3)
+    assert from_entries(*entries, 2).col.dtype == torch.int32
+    monkeypatch.setattr("rfp.csr._INT32_MAX", 3)  # more than the nodes, no more than the entries
+    assert from_entries(*entries, 2).col.dtype == torch.int64

@@ -131,3 +131,8 @@ def test_normal_features_in_float32_and_float64_are_as_close_as_the_documentatio
     assert int(apart.argmax()) == len(apart) - 1
     assert float(apart.max()) == pytest.approx(2.0**-12, rel=1e-6)
     assert float(apart.max()) < 2.5e-4
+
+
+def test_trajectories_may_be_drawn_block_after_block() -> None:
+    whole = random_features(KARATE, num_channels=3, num_trajectories=5)
+    assert torch.equal(random_features(KARATE, num_channels=3, num_trajectories=2, first_trajectory=3), whole[3:])

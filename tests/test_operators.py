@@ -12,13 +12,16 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.operators import (
+    NORMS,
     OPERATORS,
     DenseOperator,
     FunctionOperator,
     MatrixOperator,
     as_operator,
+    factors,
     from_matrix,
     from_name,
+    norm_of,
 )
 from tests.contracts.operators import check_operator
 
@@ -145,3 +148,20 @@ def test_wrong_sizes_and_types_are_refused() -> None:
         as_operator(torch.ones(2, 3), graph)
     with pytest.raises(ArgumentError, match="got int"):
         as_operator(3, graph)
+
+
+def test_declared_norms_bound_those_of_the_absolute_values() -> None:
+    for name, norm in NORMS.items():
+        for graph in (nx.path_graph(9), nx.complete_graph(7), nx.star_graph(20)):
+            largest = np.linalg.norm(np.abs(from_name(name, as_graph(graph), torch.float64).to_dense().numpy()), 2)
+            assert norm / 2 < largest <= norm + 1e-12
+
+
+def test_the_norm_of_a_signed_matrix_is_that_of_its_absolute_values() -> None:
+    rotation = from_matrix(sp.csr_array(np.array([[1.0, -1.0], [1.0, 1.0]])), torch.float64)
+    assert float(norm_of(rotation, torch.tensor([0, 2]))) == pytest.approx(2.0)  # of all ones
+
+
+def test_a_power_is_so_many_factors() -> None:
+    S = from_name("adjacency^3", as_graph(nx.path_graph(3)))
+    assert [one is S.base for one in factors(S)] == [True] * 3

@@ -170,3 +170,8 @@ def test_both_directions_are_two_operators() -> None:
     assert settings.num_columns == 12
     with pytest.raises(rfp.ArgumentError, match="both_directions"):
         rfp.Settings(operators=["adjacency.sym.both"])
+
+
+def test_no_normalisation_is_not_w_0() -> None:
+    with pytest.raises(ArgumentError, match=r'normalize_every must be an integer of at least 1, got 0; .*"none"'):
+        Settings(normalize_every=0)
