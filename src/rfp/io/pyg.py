@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickletools
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +54,7 @@ def load_pyg_file(path: Path) -> Any:
         registered = torch.serialization.get_safe_globals()
         needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in registered]
         _check_sums(path)
+        _check_names(path)
         with torch.serialization.safe_globals(needed):
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
@@ -68,6 +72,34 @@ def _check_sums(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             if damaged := archive.testzip():
                 raise ValueError(f"{damaged} is damaged")
+
+
+# Names of classes are short. Torch looks through a name it refuses with a pattern that takes time by the square of it.
+_LONGEST_NAME = 1000
+# Before zip archives torch.save wrote a number, its version, the machine, the object and the keys of its tensors.
+_PICKLES_OF_OLD_FILES = 5
+
+
+def _check_names(path: Path) -> None:
+    """Raise if a pickle names a class by an endless text; nothing is loaded."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            pickles = [archive.read(part) for part in archive.namelist() if part.endswith("data.pkl")]
+    else:
+        pickles = [path.read_bytes()]
+    for content in pickles:
+        if re.search(rb"\S{%d}" % _LONGEST_NAME, content) is None:
+            continue  # what all others have, and quicker seen than each of their operations
+        stream = io.BytesIO(content)
+        for _number in range(_PICKLES_OF_OLD_FILES):
+            longest = 0
+            try:
+                for code, value, _ in pickletools.genops(stream):
+                    longest = max(longest, len(value or "")) if code.name in ("GLOBAL", "INST") else longest
+            except Exception:  # not a pickle, or the tensors behind them: that is for torch to say
+                break
+            if longest > _LONGEST_NAME:
+                raise ValueError("the name of a class is endless")
 
 
 def _as_graph(content: Any, path: Path) -> Graph:
