@@ -14,44 +14,57 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SET_UP = ("pip ", "git ", "make ", "cd ")
-# A process that has loaded what nearly every block begins with, and branches off one for each of them: (label, code) as
-# JSON on a line in, JSON on a line out. A block shares nothing with the others but the time it took to import torch.
+# A process that has loaded what nearly every block begins with, and branches off one for each of them: (folder, label,
+# code, arguments) as JSON on a line in, JSON on a line out. With arguments the command `rfp` is called with them, in
+# place of the code. A block shares nothing with the others but the time it took to import torch.
 BRANCHES = """
 import json, os, sys, time, traceback
-import numpy, scipy.sparse, torch, torch_geometric.data
+import numpy, scipy.sparse, torch, torch_geometric.data, torch_geometric.nn
+import rfp.cli.main, rfp.nn
 replies = os.fdopen(os.dup(1), "w")
 for line in sys.stdin:
-    label, code = json.loads(line)
+    folder, label, code, arguments = json.loads(line)
     start = time.perf_counter()
-    with open("output.txt", "w") as output:
+    with open(os.path.join(folder, ".output"), "w") as output:
         child = os.fork()
         if child == 0:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
+            os.chdir(folder)
             status = 1
             try:
-                exec(compile(code, label, "exec"), {"__name__": "__main__"})
+                if arguments is None:
+                    sys.argv = [label]
+                    exec(compile(code, label, "exec"), {"__name__": "__main__", "__file__": label})
+                else:
+                    sys.argv = ["rfp", *arguments]
+                    rfp.cli.main.main()
                 status = 0
             except SystemExit as stop:
-                status = int(stop.code or 0)
+                status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
             except BaseException:
                 traceback.print_exc()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
     status = os.waitpid(child, 0)[1]
-    answer = {"status": status, "seconds": time.perf_counter() - start, "output": open("output.txt").read()}
-    os.remove("output.txt")
+    with open(os.path.join(folder, ".output"), errors="replace") as output:
+        answer = {"status": status, "seconds": time.perf_counter() - start, "output": output.read()}
+    os.remove(os.path.join(folder, ".output"))
     print(json.dumps(answer), file=replies, flush=True)
 """
 
@@ -86,30 +99,39 @@ def run(label: str, command: list[str], folder: Path) -> bool:
     return report(label, done.returncode == 0, time.perf_counter() - start, f"{done.stdout}{done.stderr}\n")
 
 
-class PythonBlocks:
-    """Runs the Python blocks of a document; starts at the first."""
+class Branches:
+    """Runs blocks and commands in processes that branch off one that has torch loaded; one for each thread."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.process: subprocess.Popen[str] | None = None
+    def __init__(self) -> None:
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", BRANCHES]
+        self.process = subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, text=True)
 
-    def run(self, label: str, code: str) -> bool:
-        if self.process is None:
-            command = [sys.executable, "-c", BRANCHES]
-            pipe = subprocess.PIPE
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment(), stdin=pipe, stdout=pipe, text=True
-            )
+    def run(self, folder: Path, label: str, code: str, arguments: list[str] | None = None) -> bool:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([label, code]) + "\n")
+        self.process.stdin.write(json.dumps([str(folder), label, code, arguments]) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         return report(label, answer["status"] == 0, answer["seconds"], answer["output"])
 
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.communicate()
+
+_OF_THREADS = threading.local()
+
+
+def branches() -> Branches:
+    """Those of this thread."""
+    if not hasattr(_OF_THREADS, "branches"):
+        _OF_THREADS.branches = Branches()
+    found: Branches = _OF_THREADS.branches
+    return found
+
+
+def arguments_of_rfp(line: str) -> list[str] | None:
+    """The arguments of a line that calls ``rfp`` and nothing else; ``None`` for what needs a shell."""
+    if not line.startswith("rfp ") or re.search(r"[|<>&;$`*?~]", line):
+        return None
+    return shlex.split(line, comments=True)[1:]
 
 
 def run_document(document: Path) -> list[bool]:
@@ -119,22 +141,27 @@ def run_document(document: Path) -> list[bool]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "examples", folder / "examples")
-        python = PythonBlocks(folder)
         if "\n>>> " in document.read_text():  # such blocks share their names and are held to the output they show
-            good.append(run(f"{name} as doctest", [sys.executable, "-m", "doctest", str(document)], folder))
+            code = f"import doctest, sys; sys.exit(doctest.testfile({str(document)!r}, module_relative=False).failed)"
+            good.append(branches().run(folder, f"{name} as doctest", code))
         for line, language, code in blocks(document):
             label = f"{name}:{line}"
             if language == "python" and not code.startswith(">>>"):
-                good.append(python.run(label, code))
+                good.append(branches().run(folder, label, code))
             elif language in ("bash", "sh", "shell", "console"):
-                good += [run(label, ["bash", "-euo", "pipefail", "-c", line], folder) for line in shell_lines(code)]
-        python.close()
+                for command in shell_lines(code):
+                    arguments = arguments_of_rfp(command)
+                    good.append(
+                        run(label, ["bash", "-euo", "pipefail", "-c", command], folder)
+                        if arguments is None
+                        else branches().run(folder, label, "", arguments)
+                    )
     return good
 
 
 def run_example(example: Path) -> list[bool]:
     with tempfile.TemporaryDirectory() as name:
-        return [run(f"examples/{example.name}", [sys.executable, str(example)], Path(name))]
+        return [branches().run(Path(name), str(example), example.read_text())]
 
 
 def main(names: list[str]) -> int:

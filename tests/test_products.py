@@ -393,5 +393,5 @@ def test_a_trajectory_without_origin() -> None:
 
 def test_the_page_has_its_picture() -> None:
     docs = Path(__file__).parents[1] / "docs"
-    assert "](images/products-error.png)" in (docs / "products.md").read_text()
+    assert "](../images/products-error.png)" in (docs / "concepts" / "products.md").read_text()
     assert (docs / "images" / "products-error.png").stat().st_size > 10_000

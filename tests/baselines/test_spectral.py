@@ -79,7 +79,7 @@ def test_dense_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("which", ["smallest", "largest_magnitude"])
 @pytest.mark.parametrize("solver", ["lanczos", "dense_fallback", "subspace_fallback"])
 def test_large_graph_solvers(solver: str, which: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral, "LEARNED_MAX_NODES", 50)
+    monkeypatch.setattr(spectral, "DENSE_MAX_NODES", 50)
     if solver != "lanczos":
 
         def fails(*args: object, **kwargs: object) -> None:
@@ -101,7 +101,7 @@ def test_large_graph_solvers(solver: str, which: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("which", ["smallest", "largest_magnitude"])
 def test_many_components_by_the_sparse_solver(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral, "LEARNED_MAX_NODES", 50)
+    monkeypatch.setattr(spectral, "DENSE_MAX_NODES", 50)
     parts = [nx.random_labeled_tree(120, seed=2), *[nx.path_graph(2 + i % 4) for i in range(30)], nx.empty_graph(5)]
     graph = nx.disjoint_union_all(parts)
     graph = nx.relabel_nodes(graph, {v: (7 * v) % len(graph) for v in graph})  # components spread over the numbers
@@ -116,7 +116,7 @@ def test_many_components_by_the_sparse_solver(which: str, monkeypatch: pytest.Mo
 
 
 def test_two_runs_of_the_sparse_solver_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral, "LEARNED_MAX_NODES", 50)
+    monkeypatch.setattr(spectral, "DENSE_MAX_NODES", 50)
     graph = nx.random_labeled_tree(300, seed=1)
     assert torch.equal(eigenvectors(graph, num_eigenvectors=5), eigenvectors(graph, num_eigenvectors=5))
 

@@ -279,7 +279,7 @@ def test_unknown_case_and_missing_device_are_refused() -> None:
     runner_ = CliRunner()
     unknown = runner_.invoke(app, ["bench", "vast"])
     assert unknown.exit_code == 1
-    assert "'scaling', 'walks', 'start', 'large10', 'huge', got 'vast'" in str(unknown.exception)
+    assert str(unknown.exception).startswith("case must be one of 'large', 'small'")
     if not torch.cuda.is_available():
         absent = runner_.invoke(app, ["bench", "large", "--device", "cuda"])
         assert absent.exit_code == 2
