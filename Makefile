@@ -4,7 +4,7 @@ BIN := .venv/bin
 SETUP := .venv/.installed
 DOCS := .venv/.docs-installed
 
-.PHONY: help demo test torture faults fuzz lint types docs-check docs dist bench clean
+.PHONY: help demo test torture faults fuzz lint types docs-quick docs-check docs dist bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ lint: $(SETUP)  ## ruff, lint and format
 
 types: $(SETUP)  ## Strict type check of src/
 	$(BIN)/mypy
+
+docs-quick: $(SETUP)  ## Doctests, and the code blocks of the README and the first pages
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/rfp -p no:cacheprovider
+	$(BIN)/python tests/run_documents.py README.md $(addprefix docs/,start/index.md guides/pyg.md guides/models.md guides/data.md guides/reading.md concepts/adding.md)
 
 docs-check: $(SETUP)  ## Doctests, the README's code blocks and the examples
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/rfp -p no:cacheprovider
