@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 import rfp
@@ -66,8 +67,10 @@ def test_dependent_columns_are_counted() -> None:
 @pytest.mark.parametrize("graph", [nx.empty_graph(1), nx.empty_graph(4), nx.path_graph(2)])
 def test_small_graphs(graph: nx.Graph) -> None:
     t = rfp.encode(graph, num_channels=2, num_steps=1)
-    draw_graph(t).figure.savefig("/dev/null", format="png")
-    draw_scatter(t).figure.savefig("/dev/null", format="png")
+    for ax in (draw_graph(t), draw_scatter(t)):
+        ax.figure.savefig("/dev/null", format="png")
+        points = [one for one in ax.collections if isinstance(one, PathCollection)]
+        assert [len(one.get_offsets()) for one in points] == [len(graph)]  # a point for every node
 
 
 @pytest.mark.parametrize("wrong", [{"step": 9}, {"step": -10}, {"channel": 3}, {"operator": 2}, {"index": 2}])
