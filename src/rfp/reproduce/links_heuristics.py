@@ -104,7 +104,7 @@ def judge(column: LinkColumn, score: str, at: LoadedTask, split: int) -> list[He
     assert at.held_out is not None
     judged, beta = at.held_out.judged, 0.0
     if score == "katz":
-        metric = METRICS[column.metrics[0]]
+        metric = METRICS[column.chosen_by]
         few = judged["val"].only(metric.negatives)
         tried = {beta: metric(_values(at, score, few, beta), few.label, "link") for beta in BETAS}
         beta = max(tried, key=lambda one: tried[one])  # of equal ones the first

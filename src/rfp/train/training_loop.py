@@ -173,6 +173,7 @@ class TrainingLoop:
 
     def _make_optimizer(self, device: torch.device, capturable: bool) -> torch.optim.Optimizer:
         training = self.config.training
+        self.model.to(device)  # first: what a checkpoint holds of the optimizer goes to where the parameters are
         kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
         groups = [{"params": list(self.model.parameters()), "factor": 1.0}]
         if training.operator_lr != 1.0:
@@ -198,7 +199,6 @@ class TrainingLoop:
         )
         if not allowed:
             return None
-        self.model.to(device)
         optimizer = self._make_optimizer(device, device.type == "cuda")
         for group in optimizer.param_groups:  # where a recorded step can read it
             group["lr"] = torch.tensor(training.lr, device=device)
