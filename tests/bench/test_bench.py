@@ -258,6 +258,29 @@ def test_a_case_that_fails_its_gate_stops_and_says_so(monkeypatch: pytest.Monkey
     assert (row.name, row.seconds, row.skipped) == ("stopped", None, "GateError: the features differ by 0.5")
 
 
+def test_a_peer_that_fails_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("no such kernel\nand more")
+
+    def build(device: str, data_root: Path | None):
+        yield Contender("rfp", lambda: None)
+        yield Contender("a peer", fails)
+        yield Contender("another peer", lambda: None)
+
+    monkeypatch.setattr("rfp.bench.runner.CASES", {"tiny": Case("tiny", "a tiny case", build)})
+    monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
+    rows, _ = runner.run_cases(["tiny"], "cpu", None, lambda line: None)
+    assert [(row.name, row.skipped) for row in rows] == [
+        ("rfp", ""),
+        ("a peer", "failed: RuntimeError: no such kernel"),
+        ("another peer", ""),
+    ]
+    ours = {"tiny": Case("tiny", "a tiny case", lambda device, data_root: iter([Contender("rfp", fails)]))}
+    monkeypatch.setattr("rfp.bench.runner.CASES", ours)
+    with pytest.raises(RuntimeError, match="no such kernel"):
+        runner.run_cases(["tiny"], "cpu", None, lambda line: None)
+
+
 def test_plots_of_several_machines(tmp_path: Path) -> None:
     from rfp.viz.benchmark import plot
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -29,7 +30,8 @@ def run_cases(
 ) -> tuple[list[BenchRow], dict[str, str]]:
     """Measure the named cases; ``say`` hears each line of progress, ``keep`` gets all rows after each case.
 
-    A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row.
+    A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row. A peer that
+    fails, whatever its reason, has a row that says so, and the others are measured.
 
     ``ratio`` is the contender's time over ours, ``times_copy`` its time over that of a copy which moves as many bytes
     as the work must, both from the same run. ``only`` takes ours and the contenders with that text in their name.
@@ -78,7 +80,15 @@ def _run_case(
             say(f"  {contender.name}: skipped, {contender.skip}")
             rows.append(_skipped(name, contender))
             continue
-        timing = _timed(contender, device)
+        try:
+            timing = _timed(contender, device)
+        except Exception as error:
+            if contender.name.startswith("rfp"):  # ours must run
+                raise
+            reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            say(f"  {contender.name}: failed, {reason}")
+            rows.append(_skipped(name, replace(contender, skip=f"failed: {reason}")))
+            continue
         ours = timing.seconds if ours is None else ours
         peak = _peak(name, contender, timing, device, data_root)
         row = _row(name, contender, timing, ours, peak, bandwidth)
