@@ -11,7 +11,7 @@ ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
     ["_version", "available", "errors", "hashing", "memo", "precision", "ragged", "rounding"],
-    ["atomic", "csr", "environment", "plain_values"],
+    ["atomic", "csr", "environment", "plain_values", "triton_hashing"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],
     ["conversion", "settings"],
@@ -26,7 +26,8 @@ ORDER = [
     ["encode_folder"],
     ["nn"],
     ["data", "integrations"],
-    ["train", "bench"],
+    ["train"],
+    ["bench"],
     ["viz"],
     ["reproduce"],
     ["explorer"],

@@ -22,27 +22,27 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rfp.available import triton_available
 from rfp.csr import CSR, from_entries
 from rfp.errors import GraphError
-from rfp.hashing import GOLDEN, mix, signed
+from rfp.hashing import GOLDEN, LOOP_AT_ZERO, SOURCE, mix
 from rfp.memo import Memo
 from rfp.ragged import join, offsets
 
 # Edges hashed at a time: on a CPU the temporaries of a chunk stay in cache, on a GPU every chunk is a dozen launches.
-_LOOP_AT_ZERO = signed(0x2545F4914F6CDD1D)  # the word of the edge 0 -> 0, whose hash would be 0 and go unseen
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
 # Nodes for each edge beyond which work on the edges alone is the smaller part.
 _MOSTLY_ISOLATED = 64
 
 
 def _edge_words(source: Tensor, target: Tensor) -> Tensor:
-    return mix(source * signed(0xD1342543DE82EF95) + target * GOLDEN)
+    return mix(source * SOURCE + target * GOLDEN)
 
 
 def hash_of_edges(source: Tensor, target: Tensor) -> Tensor:
     """The sum of a 64-bit word for each edge, modulo 2^64: what the key of one graph adds up, in any order."""
     words = _edge_words(source, target)
-    return words.sum() + (words == 0).sum() * _LOOP_AT_ZERO
+    return words.sum() + (words == 0).sum() * LOOP_AT_ZERO
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +194,11 @@ class Graph:
         """
         if self.known_keys is not None:
             return self.known_keys
+        if self.device.type == "cuda" and triton_available():
+            from rfp.triton_hashing import graph_keys
+
+            found: Tensor = graph_keys(self.edge_index, self.offsets, None if self.num_graphs == 1 else self.batch)
+            return found
         keys = mix(self.sizes * GOLDEN + 1)
         single = self.num_graphs == 1
         chunk = _HASH_CHUNK.get(self.device.type, _HASH_CHUNK["cpu"])
@@ -205,7 +210,7 @@ class Graph:
             graph = self.batch[source]
             first = self.offsets[graph]
             words = _edge_words(source - first, target - first)
-            keys.index_add_(0, graph, torch.where(words == 0, _LOOP_AT_ZERO, words))
+            keys.index_add_(0, graph, torch.where(words == 0, LOOP_AT_ZERO, words))
         return mix(keys)
 
     @cached_property

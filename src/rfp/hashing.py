@@ -29,6 +29,9 @@ def signed(value: int) -> int:
 GOLDEN = signed(0x9E3779B97F4A7C15)
 _MULTIPLIER_1 = signed(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = signed(0x94D049BB133111EB)
+# The word of the edge i -> j is mix(i SOURCE + j GOLDEN); that of 0 -> 0, which would be 0 and go unseen, is the other.
+SOURCE = signed(0xD1342543DE82EF95)
+LOOP_AT_ZERO = signed(0x2545F4914F6CDD1D)
 
 
 def mix(z: IntOrTensor) -> IntOrTensor:

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import scipy.sparse as sp
@@ -40,6 +41,7 @@ from torch import Tensor
 from rfp.csr import CSR, from_entries
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
+from rfp.memo import Memo
 from rfp.ragged import owners
 from rfp.rounding import LONG_ROW
 
@@ -286,6 +288,8 @@ class EntryTable:
     col: Tensor
     value: Tensor
     degree: Callable[[str, bool], Tensor]
+    # What several operators are computed from, so that each is computed once.
+    memo: Memo = field(default_factory=Memo, repr=False)
 
     @classmethod
     def of(cls, pattern: CSR) -> EntryTable:
@@ -293,17 +297,16 @@ class EntryTable:
 
         def degree(axis: str, looped: bool) -> Tensor:
             index = pattern.row if axis == "row" else pattern.col.long()
-            value = _looped(pattern.row, pattern.col, pattern.value) if looped else pattern.value
-            return torch.zeros(pattern.num_rows, dtype=value.dtype, device=value.device).index_add_(
-                0, index, value.abs()
-            )
+            value = (table.memo.of(_looped, table) if looped else pattern.value).abs()
+            return torch.zeros(pattern.num_rows, dtype=value.dtype, device=value.device).index_add_(0, index, value)
 
-        return cls(pattern.row, pattern.col, pattern.value, degree)
+        table = cls(pattern.row, pattern.col, pattern.value, cache(degree))
+        return table
 
 
-def _looped(row: Tensor, col: Tensor, value: Tensor) -> Tensor:
+def _looped(entries: EntryTable) -> Tensor:
     r"""The entries of :math:`\tilde A`: a self-loop of weight 1 on every node that has none."""
-    return torch.where((row == col) & (value == 0), 1.0, value)
+    return torch.where((entries.row == entries.col) & (entries.value == 0), 1.0, entries.value)
 
 
 def _inverse_power(degree: Tensor, exponent: float) -> Tensor:
@@ -317,11 +320,11 @@ def _adjacency(entries: EntryTable) -> Tensor:
 def _normalized_adjacency(entries: EntryTable) -> Tensor:
     left = _inverse_power(entries.degree("row", True), 0.5)
     right = _inverse_power(entries.degree("col", True), 0.5)
-    return left[entries.row] * _looped(entries.row, entries.col, entries.value) * right[entries.col.long()]
+    return left[entries.row] * entries.memo.of(_looped, entries) * right[entries.col.long()]
 
 
 def _normalized_laplacian(entries: EntryTable) -> Tensor:
-    return (entries.row == entries.col).to(torch.float64) - _normalized_adjacency(entries)
+    return (entries.row == entries.col).to(torch.float64) - entries.memo.of(_normalized_adjacency, entries)
 
 
 def _random_walk(entries: EntryTable) -> Tensor:
@@ -377,8 +380,33 @@ def expanded(name: str) -> tuple[str, ...]:
     return (parts["base"] + power, parts["base"] + ".T" + power)
 
 
-def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Operator:
+class Sources:
+    """What predefined operators of a graph, and of its symmetrised form, are computed from while they are built."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @cached_property
+    def directed(self) -> tuple[CSR, EntryTable]:
+        """Pattern and entries of the graph as it is."""
+        return self._graph.pattern, EntryTable.of(self._graph.pattern)
+
+    @cached_property
+    def symmetrised(self) -> tuple[CSR, EntryTable]:
+        """The same after :meth:`~rfp.graph.Graph.to_undirected`."""
+        return Sources(self._graph.to_undirected()).directed
+
+
+def from_name(
+    name: str, graph: Graph, dtype: torch.dtype = torch.float32, *, sources: Sources | None = None
+) -> Operator:
     r"""Build a predefined operator; degrees are computed in float64 and the entries rounded to ``dtype``.
+
+    Args:
+        name: As in the table above.
+        graph: Whose operator.
+        dtype: Of its entries.
+        sources: Of the same graph, where several operators share them.
 
     Example:
         >>> import torch
@@ -389,9 +417,9 @@ def from_name(name: str, graph: Graph, dtype: torch.dtype = torch.float32) -> Op
                 [0.0000, 1.0000, 0.0000]])
     """
     parts = parse_name(name)
-    source = graph.to_undirected() if parts["sym"] else graph
-    pattern = source.pattern
-    csr = pattern.with_value(OPERATORS[parts["base"]](EntryTable.of(pattern)).to(dtype))
+    sources = sources or Sources(graph)
+    pattern, entries = sources.symmetrised if parts["sym"] else sources.directed
+    csr = pattern.with_value(entries.memo.of(OPERATORS[parts["base"]], entries).to(dtype))
     base = MatrixOperator(csr.transpose() if parts["transposed"] else csr, norm=NORMS.get(parts["base"]))
     if parts["power"] is None:
         return base
@@ -417,10 +445,18 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
     return MatrixOperator(from_entries(entries[0], entries[1], entries[2].to(dtype), matrix.shape[0]))
 
 
-def as_operator(operator: Any, graph: Graph, dtype: torch.dtype = torch.float32) -> Operator:
-    """Read an operator given as a name, an :class:`Operator`, a matrix or a callable."""
+def as_operators(operators: Sequence[Any], graph: Graph, dtype: torch.dtype = torch.float32) -> tuple[Operator, ...]:
+    """Read several, each as :func:`as_operator` does; the predefined ones share degrees and what else they can."""
+    sources = Sources(graph)
+    return tuple(as_operator(operator, graph, dtype, sources=sources) for operator in operators)
+
+
+def as_operator(
+    operator: Any, graph: Graph, dtype: torch.dtype = torch.float32, *, sources: Sources | None = None
+) -> Operator:
+    """Read an operator given as a name (:func:`from_name`), an :class:`Operator`, a matrix or a callable."""
     if isinstance(operator, str):
-        resolved: Operator = from_name(operator, graph, dtype)
+        resolved: Operator = from_name(operator, graph, dtype, sources=sources)
     elif isinstance(operator, Tensor) or sp.issparse(operator):
         resolved = from_matrix(operator, dtype)
     elif hasattr(type(operator), "__matmul__") and hasattr(operator, "num_nodes"):

@@ -13,25 +13,12 @@ import torch
 import triton
 import triton.language as tl
 
-from rfp import hashing
+from rfp.triton_hashing import GOLDEN, mix
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
 DISTRIBUTION_CODES = {"normal": 1, "rademacher": 2, "uniform": 3}
 
-GOLDEN = tl.constexpr(hashing.GOLDEN)
-_FIRST = tl.constexpr(hashing._MULTIPLIER_1)
-_SECOND = tl.constexpr(hashing._MULTIPLIER_2)
 _TURN = tl.constexpr(2 * math.pi * 2.0**-24)
-
-
-@triton.jit
-def mix(z):
-    """:func:`rfp.hashing.mix` on ``int64``; the masks make the arithmetic shifts logical ones."""
-    z = z ^ ((z >> 30) & 0x3FFFFFFFF)
-    z = z * _FIRST
-    z = z ^ ((z >> 27) & 0x1FFFFFFFFF)
-    z = z * _SECOND
-    return z ^ ((z >> 31) & 0x1FFFFFFFF)
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import Events, NormalizationChoice, column_lengths
-from rfp.operators import Operator, as_operator, factors, rounding_norm
+from rfp.operators import Operator, as_operators, factors, rounding_norm
 from rfp.rounding import Rounding, rounding_unit
 from rfp.settings import COMPUTE_DTYPES, Settings
 
@@ -103,7 +103,7 @@ class Problem:
         cls, settings: Settings, graph: Graph, features: Tensor | None = None, graph_keys: Tensor | None = None
     ) -> Problem:
         """The problem of encoding a graph: operators built, features checked or to be drawn."""
-        operators = tuple(as_operator(operator, graph, settings.dtype) for operator in settings.operators)
+        operators = as_operators(settings.operators, graph, settings.dtype)
         if features is None:
             return cls(operators, Draw(settings, graph, graph_keys), graph.offsets, settings)
         return cls.from_objects(operators, _given_features(features, graph, settings.dtype), graph.offsets, settings)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from rfp.bench.contender import Case
 from rfp.bench.large_cases import huge, large, scaling, ten_times
 from rfp.bench.link_case import links, links_arxiv
+from rfp.bench.loop_case import own_loop
 from rfp.bench.small_cases import many_small, one_batch
 from rfp.bench.start_case import starts
+from rfp.bench.training_case import training
 from rfp.bench.walk_case import walks
 
 CASES = {
@@ -18,6 +20,10 @@ CASES = {
     "links": Case("links", "common neighbours of 100,000 pairs, 16,934 nodes, k=256", links),
     "links-arxiv": Case("links-arxiv", "common neighbours of 10 million pairs, 169,343 nodes, k=256", links_arxiv),
     "start": Case("start", "processor seconds of a start: the command, the import, a small encode", starts),
+    "loop": Case(
+        "loop", "a step of one's own PyG loop (GINE, batches of 128 molecules), with and without RFP", own_loop
+    ),
+    "training": Case("training", "an epoch of rfp train on ZINC-12k, and its steps alone", training),
     "large10": Case("large10", "1,693,430 nodes, 11,662,430 edges, k=64, P=16, Â, QR", ten_times, needs_gpu=True),
     "huge": Case("huge", "111,059,956 nodes, 1.6 billion edges, k=16, P=8, Â, QR", huge, needs_gpu=True),
 }

@@ -20,9 +20,11 @@ class Contender:
         num_edges: Size, for the scaling plot.
         result_bytes: Size of the result and the graph, to hold the peak memory against.
         moved_bytes: The fewest bytes the work must move, to hold the time against a copy of as many.
-        share: Part of the work that ``run`` does, where all of it would take too long; times are divided by it.
+        share: Part of the work that ``run`` does, where all of it would take too long, or how often it does it; times
+            are divided by it.
         kernels: Time what the GPU does alone: ``run`` is captured as a CUDA graph and replayed.
         processes: Time the processor seconds of the processes that ``run`` starts, not the clock on the wall.
+        own_times: ``run`` measures by itself: it returns the seconds of each repeat.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Contender:
     share: float = 1.0
     kernels: bool = False
     processes: bool = False
+    own_times: bool = False
 
 
 Build = Callable[[str, Path | None], Iterator[Contender]]

@@ -6,7 +6,7 @@ import gc
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +26,11 @@ class Timing:
     peak_bytes: int
     noisy: bool = False
 
+    @classmethod
+    def of(cls, times: Sequence[float], peak_bytes: int = 0) -> Timing:
+        """Of these repeats."""
+        return cls(statistics.median(times), min(times), max(times), len(times), peak_bytes, spread(times) > AGREED)
+
 
 # Repeats agree when the middle half of them lies within this part of the median; until then, and up to so many times
 # the repeats that were asked for or these seconds, more are made.
@@ -34,7 +39,7 @@ _MORE = 4
 _SECONDS = 60.0
 
 
-def spread(times: list[float]) -> float:
+def spread(times: Sequence[float]) -> float:
     """Distance of the quartiles over the median; 0 for a single time, which says nothing about its spread."""
     if len(times) < 2:
         return 0.0
@@ -74,7 +79,7 @@ def measure(
         times.append(clock() - start)
         del result
     peak = max(current_peak(device) - before, 0)
-    return Timing(statistics.median(times), min(times), max(times), len(times), peak, spread(times) > AGREED)
+    return Timing.of(times, peak)
 
 
 def measure_kernels(function: Callable[[], object], *, repeats: int = 20, inside: int = 5) -> Timing:
@@ -93,8 +98,33 @@ def measure_kernels(function: Callable[[], object], *, repeats: int = 20, inside
         stop.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(stop) / inside / 1e3)
-    times = times[3:]  # the first ones warm up
-    return Timing(statistics.median(times), min(times), max(times), repeats, 0, spread(times) > AGREED)
+    return Timing.of(times[3:])  # the first ones warm up
+
+
+def interleaved(
+    works: Mapping[str, Callable[[], object]],
+    *,
+    device: str = "cpu",
+    rounds: int = 10,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of each work in every round, one after the other: for differences of a few percent between them.
+
+    What slows the machine for a while slows all of them. Each round begins with another one, so that none always comes
+    after the same.
+    """
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(warm_up + rounds):
+        first = turn % len(works)
+        for name in [*works][first:] + [*works][:first]:
+            _synchronize(device)
+            start = clock()
+            works[name]()
+            _synchronize(device)
+            if turn >= warm_up:
+                times[name].append(clock() - start)
+    return times
 
 
 def copy_bandwidth(device: str = "cpu", num_bytes: int | None = None) -> float:

@@ -27,7 +27,7 @@ PART = 1280
 FEW = 128
 
 
-def _molecules(data_root: Path | None) -> tuple[Graph, list[Contender]]:
+def molecules(data_root: Path | None) -> tuple[Graph, list[Contender]]:
     """ZINC-12k, or what stands in for it and a line that says so."""
     try:
         return zinc(data_root), []
@@ -56,7 +56,7 @@ def moved_bytes(graph: Graph) -> float:
 
 def many_small(device: str, data_root: Path | None) -> Iterator[Contender]:
     """The 12,000 graphs of ZINC-12k in one call, k = 16, P = 16, Â and L̂, QR."""
-    graph, notes = _molecules(data_root)
+    graph, notes = molecules(data_root)
     yield from notes
     _check(device)
     here = graph.to(device)
@@ -88,9 +88,9 @@ def _on(name: str, share: float, part: Graph) -> str:
 
 def one_batch(device: str, data_root: Path | None) -> Iterator[Contender]:
     """What a training step asks for: the first 128 graphs of ZINC-12k."""
-    molecules, notes = _molecules(data_root)
+    graph, notes = molecules(data_root)
     yield from notes
-    here = first_graphs(molecules, BATCH).to(device)
+    here = first_graphs(graph, BATCH).to(device)
     gate(here, num_channels=16, num_steps=16, operators=BOTH)
     fresh = partial(Graph.unchecked, here.edge_index, here.num_nodes, None, here.ptr)
     moved = moved_bytes(here)

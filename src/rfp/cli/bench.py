@@ -19,8 +19,8 @@ def bench(
     cases: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Cases to run: large, small, batch, scaling, walks, links, links-arxiv, start, large10, huge "
-            "(default: all of these); or partitioned, alone."
+            help="Cases to run: large, small, batch, scaling, walks, links, links-arxiv, start, loop, training, "
+            "large10, huge (default: all of these); or partitioned, alone."
         ),
     ] = None,
     device: Device = "auto",

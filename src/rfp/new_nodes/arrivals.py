@@ -129,7 +129,7 @@ def _entries(graph: Graph | None, added: Graph, parts: re.Match[str]) -> tuple[T
     before, more = EntryTable.of(graph.pattern), EntryTable.of(pattern)
 
     def degree(axis: str, looped: bool) -> Tensor:
-        total = more.degree(axis, looped)
+        total = more.degree(axis, looped).clone()
         total[:n] += before.degree(axis, looped) - int(looped)  # the loop that both would add to an old node
         return total
 

@@ -114,8 +114,8 @@ class RandomFeaturePropagation(nn.Module):
                 set-up.
             x: Node features ``[n, d]`` for learned operators; a ``Data``'s own ``x`` by default.
             edge_weight: ``[m]``.
-            batch: Graph number of each node, ascending; read only if there is no ``ptr``, at the price of one
-                synchronisation with a GPU.
+            batch: Graph number of each node, ascending. Without ``ptr`` offsets are counted from it, at the price of
+                one synchronisation with a GPU.
             ptr: ``[num_graphs + 1]``.
             num_nodes: Number of nodes; needed with ``edge_index``.
         """
@@ -323,4 +323,6 @@ def unchecked_graph(
         ptr = offsets(torch.bincount(batch))
     if edge_weight is not None:
         edge_weight = edge_weight.detach().view(-1)
-    return Graph.unchecked(edge_index, num_nodes, edge_weight, ptr)
+    # A loader has numbered the nodes already; to do it again would be a few more launches.
+    numbered = batch is not None and len(batch) == num_nodes and batch.device == edge_index.device
+    return Graph.unchecked(edge_index, num_nodes, edge_weight, ptr, known_batch=batch if numbered else None)

@@ -52,7 +52,12 @@ class TrainingLoop:
         split: Number of the split.
         folder: Folder of checkpoints and logs; ``None`` for neither.
         progress: Whether to draw a progress bar.
-        report: Told the epoch and its validation score; what it raises ends the run.
+        report: Told the epoch and its validation score, after all else of the epoch is done; what it raises ends the
+            run.
+
+    Attributes:
+        seconds_of_steps: Of each epoch that was run here, the wall time of its steps alone: the rest is validation,
+            logs and checkpoints.
     """
 
     # Where steps are recorded and replayed, if the model allows it.
@@ -77,6 +82,7 @@ class TrainingLoop:
         self.loss = MeanLoss.of(loaded)
         self.batches: dict[str, PartBatches] = {}
         self._restored: dict[str, Any] = {}
+        self.seconds_of_steps: list[float] = []
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process, which is to be as quiet as this one."""
@@ -246,7 +252,8 @@ class TrainingLoop:
 
     def _end_epoch(self, fabric: Fabric, started: float) -> None:
         """Look at the validation part and take note."""
-        train_loss = float(self._total) / len(self.batches["train"])
+        train_loss = float(self._total) / len(self.batches["train"])  # waits for the steps
+        self.seconds_of_steps.append(time.perf_counter() - started)
         if not math.isfinite(train_loss):
             raise self._not_a_number(f"the training loss is {train_loss}")
         prediction, label = predict(self.model, self.batches["val"], self.loaded.task.kind)

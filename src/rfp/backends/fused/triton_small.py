@@ -8,7 +8,8 @@ import triton.language as tl
 
 from rfp.backends.fused.triton_columns import folded, orthonormalize_columns, unfolded
 from rfp.backends.fused.triton_factor import gram_schmidt, inverse_factor, magnitude
-from rfp.triton_features import GOLDEN, draw_pairs, mix
+from rfp.triton_features import draw_pairs
+from rfp.triton_hashing import GOLDEN, mix
 
 # Numbers of the normalisations.
 NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
