@@ -144,6 +144,23 @@ def test_a_setting_that_is_refused_leaves_the_screen(open_tab: OpenTab) -> None:
     tab.says("#problem", "operator")
 
 
+def test_what_is_slow_to_draw_has_fewer_edges_until_it_rests(open_tab: OpenTab) -> None:
+    tab = open_tab()
+    number = tab.page.evaluate("explorer.scene().numEdges")
+    tab.page.evaluate(
+        """() => {
+          const scene = explorer.scene();
+          const whole = scene.draw;
+          globalThis.drawn = [];
+          scene.draw = function (share) { whole.call(this, share); drawn.push(this.shown); };
+          scene.share = 0.5;
+          explorer.camera.zoomAt(1.5, 100, 100, scene.canvas);
+        }"""
+    )
+    tab.until("number => drawn.length > 1 && drawn.at(-1) === number", number)
+    assert tab.page.evaluate("drawn[0]") == number / 2
+
+
 def test_play_and_keys(open_tab: OpenTab) -> None:
     tab = open_tab("#P=4&p=0")
     tab.page.select_option("#speed", "200")

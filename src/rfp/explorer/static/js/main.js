@@ -383,6 +383,7 @@ globalThis.explorer = {
   camera,
   values: (side = 0) => sides[side].view.values,
   shown: (side = 0) => sides[side].shown,
+  scene: (side = 0) => sides[side].view.scene,
   place: (node, side = 0) => camera.toScreen(sides[side].view.x[node], sides[side].view.y[node], sides[side].view.canvas),
   settled: () => Boolean(graph?.placed) && sides.length === state.panes.length && sides.every(({ encoder, shown, finished }, i) => {
     const { current } = encoder;

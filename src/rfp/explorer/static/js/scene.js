@@ -39,6 +39,11 @@ uniform vec4 ink; out vec4 color;
 void main() { color = vec4(ink.rgb * ink.a, ink.a); }`;
 
 const FLOATS = ["x0", "y0", "x1", "y1", "v0", "v1"];
+// While something moves, a machine that needs longer for a frame than this (in ms) draws a part of the edges, but never
+// fewer than this many; when nothing has moved for REST ms, all of them.
+const FRAME = 30;
+const REST = 160;
+const FEWEST_EDGES = 4000;
 
 function program(gl, vertex, fragment) {
   const made = gl.createProgram();
@@ -67,6 +72,19 @@ const rgb = (css) => {
   return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
 };
 
+/** The pairs in an order without meaning, so that the first ones are a fair sample; the same at every visit. */
+function shuffled(pairs) {
+  const mixed = Uint32Array.from(pairs);
+  let state = 1;
+  for (let i = mixed.length / 2 - 1; i > 0; i--) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    const j = Math.floor((state / 2 ** 32) * (i + 1));
+    [mixed[2 * i], mixed[2 * j]] = [mixed[2 * j], mixed[2 * i]];
+    [mixed[2 * i + 1], mixed[2 * j + 1]] = [mixed[2 * j + 1], mixed[2 * i + 1]];
+  }
+  return mixed;
+}
+
 /** Points and edges on one canvas. */
 export class Scene {
   constructor(canvas, glide = 220) {
@@ -77,6 +95,8 @@ export class Scene {
     this.glide = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : glide;
     this.count = 0;
     this.numEdges = 0;
+    this.share = 1; // of the edges, while something moves
+    this.shown = 0; // edges in the last frame
     this.limits = [1, 1];
     this.started = { place: -1e9, color: -1e9 };
     this.camera = { scale: [1, 1], shift: [0, 0] };
@@ -138,15 +158,38 @@ export class Scene {
 
   setEdges(pairs) {
     this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, this.indices);
-    this.gl.bufferData(this.gl.ELEMENT_ARRAY_BUFFER, pairs, this.gl.STATIC_DRAW);
+    this.gl.bufferData(this.gl.ELEMENT_ARRAY_BUFFER, shuffled(pairs), this.gl.STATIC_DRAW);
     this.numEdges = pairs.length / 2;
+    this.share = 1;
     this.request();
   }
 
   request() {
+    clearTimeout(this.rest);
     if (this.wanted) return;
     this.wanted = true;
-    requestAnimationFrame(() => { this.wanted = false; this.draw(); });
+    requestAnimationFrame(() => {
+      this.wanted = false;
+      this.draw(this.share);
+      if (this.shown < this.numEdges) this.rest = setTimeout(() => this.draw(), REST);
+    });
+  }
+
+  /** Learn from how long the GPU took for a frame what part of the edges the next ones can have. */
+  #learn(began) {
+    const { gl } = this;
+    const fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+    gl.flush();
+    const look = (pause) => {
+      if (gl.isContextLost()) return;
+      if (gl.clientWaitSync(fence, 0, 0) === gl.TIMEOUT_EXPIRED) { setTimeout(look, pause, 2 * pause); return; }
+      gl.deleteSync(fence);
+      const faster = FRAME / Math.max(1, performance.now() - began);
+      // Up only slowly and with room to spare, so that it does not swing.
+      if (faster < 1) this.share = Math.max(this.share * Math.max(faster, 0.1), Math.min(1, FEWEST_EDGES / this.numEdges));
+      else if (faster > 2) this.share = Math.min(1, this.share * 1.25);
+    };
+    setTimeout(look, 0, 4);
   }
 
   #part(since) {
@@ -154,8 +197,9 @@ export class Scene {
     return passed * passed * (3 - 2 * passed);
   }
 
-  draw() {
+  draw(share = 1) {
     const { gl, canvas } = this;
+    const began = performance.now();
     const ratio = Math.min(devicePixelRatio || 1, 2);
     const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
     if (!width || !height || gl.isContextLost()) return;
@@ -175,12 +219,13 @@ export class Scene {
       gl.uniform2f(at.shift, ...this.camera.shift);
       gl.uniform1f(at.moved, moved);
     };
-    if (this.numEdges) {
+    this.shown = Math.ceil(share * this.numEdges);
+    if (this.shown) {
       gl.useProgram(this.edges.made);
       place(this.edges);
-      gl.uniform4f(this.edges.at.ink, ...this.ink, Math.max(0.035, Math.min(0.34, 9 / Math.sqrt(this.numEdges + 1))));
+      gl.uniform4f(this.edges.at.ink, ...this.ink, Math.max(0.035, Math.min(0.34, 9 / Math.sqrt(this.shown + 1))));
       gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
-      gl.drawElements(gl.LINES, 2 * this.numEdges, gl.UNSIGNED_INT, 0);
+      gl.drawElements(gl.LINES, 2 * this.shown, gl.UNSIGNED_INT, 0);
     }
     gl.useProgram(this.points.made);
     place(this.points);
@@ -194,6 +239,7 @@ export class Scene {
     gl.bindTexture(gl.TEXTURE_2D, this.table);
     gl.uniform1i(at.table, 0);
     gl.drawArrays(gl.POINTS, 0, this.count);
+    if (this.numEdges > FEWEST_EDGES) this.#learn(began);
     if (moved < 1 || coloured < 1) this.request();
   }
 
