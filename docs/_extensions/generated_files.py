@@ -9,14 +9,6 @@ ROOT = DOCS.parent
 PARTS = DOCS / "_generated"  # included by pages; not pages themselves
 
 
-def pages_at_the_top() -> str:
-    """A table of contents of the guides that lie directly in docs/, in Markdown; nothing if there are none."""
-    names = sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "index")
-    return (
-        "\n".join(["```{toctree}", ":caption: More", "", *(f"/{name}" for name in names), "```", ""]) if names else ""
-    )
-
-
 def write(path: Path, text: str) -> None:
     """Write a file, unless it is there and the same: Sphinx reads again what is new."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,11 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from generated_files import PARTS, ROOT, pages_at_the_top, write
+from generated_files import PARTS, ROOT, write
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
@@ -38,14 +39,14 @@ EXTRAS = {
 }
 
 
-def table(number: int) -> str:
-    """What ``rfp table N --render-only`` writes, without its heading."""
+def table(name: int | str) -> str:
+    """What ``rfp table NAME --render-only`` writes, without its heading."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--render-only", "--results", str(RESULTS), "--output", folder]
-        done = CliRunner().invoke(command_line, ["table", str(number), *options], catch_exceptions=False)
+        done = CliRunner().invoke(command_line, ["table", str(name), *options], catch_exceptions=False)
         if done.exit_code:
-            raise RuntimeError(f"rfp table {number}: {done.output}")
-        return (Path(folder) / f"table-{number}.md").read_text().split("\n", 1)[1]
+            raise RuntimeError(f"rfp table {name}: {done.output}")
+        return (Path(folder) / f"table-{name}.md").read_text().split("\n", 1)[1]
 
 
 def cells() -> str:
@@ -108,14 +109,12 @@ def generate(app: Sphinx) -> None:
         "cases": cases,
         "cells": cells,
         "extras": extras,
-        "guides": pages_at_the_top,
         "products-tried": products_tried,
         "benchmark": speed.table,
         "counting": speed.count_table,
         "zinc": speed.zinc_table,
     }
-    for number in TABLES:
-        parts[f"table-{number}"] = lambda number=number: table(number)  # type: ignore[misc]
+    parts |= {f"table-{name}": partial(table, name) for name in (*TABLES, "links")}
     for name, render in parts.items():
         write(PARTS / f"{name}.md", f"{render().strip()}\n")
 

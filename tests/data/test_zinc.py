@@ -77,7 +77,14 @@ def test_damaged_files_are_named(root: Path) -> None:
 @pytest.mark.data
 @pytest.mark.slow
 def test_equal_to_pyg_and_to_printed_values(data_root: Path, tmp_path: Path) -> None:
-    (tmp_path / "raw").symlink_to(data_root / "ZINC" / "raw")
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for part in ("val", "test"):
+        for kind in ("pickle", "index"):
+            (raw / f"{part}.{kind}").symlink_to(data_root / "ZINC" / "raw" / f"{part}.{kind}")
+    # PyG prepares all three parts; the one that is not compared has one molecule.
+    (raw / "train.pickle").symlink_to(raw / "val.pickle")
+    (raw / "train.index").write_text("0\n")
     loaded = load("zinc", data_root=data_root)
     assert [len(loaded.rows(part)) for part in ("train", "val", "test")] == [10000, 1000, 1000]
     for part in ("val", "test"):

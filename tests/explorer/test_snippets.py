@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import rfp
+from rfp.cli.main import app
 from rfp.explorer.graphs import OpenGraph, open_file
 from rfp.explorer.server import karate_club
 from rfp.explorer.snippets import Shown, as_command, as_python
@@ -49,15 +50,26 @@ def test_python_gives_the_values_on_the_screen(graph: OpenGraph) -> None:
     np.testing.assert_array_equal(names["values"], expected.states[1, :, 3, 3 + 2])
 
 
-def test_commands_write_the_encoding_and_the_picture(graph: OpenGraph, tmp_path: Path) -> None:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "rfp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rfp "$@"\n')
-    (folder / "rfp").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    commands = as_command(graph, SETTINGS, SHOWN)
-    subprocess.run(["bash", "-euc", commands], cwd=tmp_path, env=environment, check=True, capture_output=True)
-    np.testing.assert_array_equal(
-        np.load(tmp_path / "encoding.npy"), rfp.encode(graph.graph, SETTINGS).node_first().numpy()
-    )
-    assert (tmp_path / "encoding.png").read_bytes().startswith(b"\x89PNG")
+# Stands in for the command: writes down what a shell hands to it, arguments and input.
+RECORDER = """#!/bin/sh
+number=$(ls | grep -c 'call.*args')
+cat > "call$number.input"
+printf '%s\\0' "$@" > "call$number.args"
+"""
+
+
+def test_commands_write_the_encoding_and_the_picture(
+    graph: OpenGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rfp").write_text(RECORDER)
+    (tmp_path / "rfp").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    commands = ["bash", "-euc", as_command(graph, SETTINGS, SHOWN)]
+    subprocess.run(commands, env=environment, check=True, stdin=subprocess.DEVNULL)
+    for call in ("call0", "call1"):
+        arguments = Path(f"{call}.args").read_text().split("\0")[:-1]
+        done = CliRunner().invoke(app, arguments, input=Path(f"{call}.input").read_text())
+        assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(np.load("encoding.npy"), rfp.encode(graph.graph, SETTINGS).node_first().numpy())
+    assert Path("encoding.png").read_bytes().startswith(b"\x89PNG")

@@ -95,11 +95,69 @@ def test_the_config_of_the_example_builds_a_model_that_learns() -> None:
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("group", [{"dim_pe": 12}, {"dim_pe": 0}, {"layers": 0}, {"normalization": "qrr"}])
+BAD: list[dict[str, Any]] = [
+    {"dim_pe": 12},
+    {"dim_pe": 0},
+    {"layers": 0},
+    {"layers": 2},  # of model Linear
+    {"model": "DeepSet"},
+    {"raw_norm_type": "LayerNorm"},
+    {"normalization": "qrr"},
+]
+
+
+@pytest.mark.parametrize("group", BAD)
 def test_bad_values_are_refused(group: dict[str, Any]) -> None:
     with pytest.raises(rfp.ArgumentError):
         encoder(**group)
 
 
 def test_layers_make_the_embedding_deeper() -> None:
-    assert [type(part).__name__ for part in encoder(layers=2).embed] == ["Linear", "ReLU", "Linear"]
+    layer = encoder(model="MLP", layers=2, raw_norm_type="BatchNorm")
+    assert [type(part).__name__ for part in layer.embed] == ["BatchNorm1d", "Linear", "ReLU", "Linear"]
+    assert layer(batch()).x.shape == (10, 12)
+
+
+def test_the_batch_keeps_the_encoding_if_asked() -> None:
+    given = encoder(pass_as_var=True)(batch())
+    assert torch.equal(given.pe_RFP, given.x[:, 7:])
+    assert "pe_RFP" not in encoder(pass_as_var=False)(batch())
+
+
+class TypeDict(torch.nn.Module):
+    """What GraphGPS has under ``TypeDictNode``: a table of vectors for kinds of nodes."""
+
+    def __init__(self, dim_emb: int) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(3, dim_emb)
+
+    def forward(self, data: Any) -> Any:
+        data.x = self.table(data.x[:, 0].long())
+        return data
+
+
+def test_beside_an_encoder_of_node_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder()
+    monkeypatch.setitem(node_encoder_dict, "TypeDictNode", TypeDict)  # GraphGPS may come later than we do
+    cfg.merge_from_list(["dataset.node_encoder", True, "dataset.node_encoder_name", "TypeDictNode+RFP"])
+    cfg.merge_from_list(["gnn.dim_inner", 12, "gnn.layers_pre_mp", 0, "gnn.head", "node"])
+    model = GNN(2, 2)
+    both = model.encoder.node_encoder
+    out = both(batch())
+    assert out.x.shape == (10, 12)
+    assert torch.equal(out.x[:, :7], both.features.table.weight[torch.ones(10, dtype=torch.long)])
+    data = batch()
+    data.y, data.train_mask, data.split = torch.arange(10) % 2, torch.ones(10, dtype=torch.bool), "train"
+    assert model(data)[0].shape[1] == 2
+
+
+def test_beside_an_encoder_that_is_not_there() -> None:
+    encoder()
+    with pytest.raises(rfp.ArgumentError, match=r"VOCNode\+RFP: there is no node encoder 'VOCNode'"):
+        node_encoder_dict["VOCNode+RFP"](12)
+
+
+def test_graphgps_names_its_options_so() -> None:
+    """The common options of GraphGPS's groups, by which its configs are written."""
+    assert {"enable", "model", "dim_pe", "layers", "raw_norm_type", "pass_as_var"} <= cfg.posenc_RFP.keys()
+    assert cfg.posenc_RFP.enable is False  # its loader would look for statistics of this name

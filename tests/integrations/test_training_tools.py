@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader, NeighborLoader, RandomNodeLoader
 from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
+from torch_geometric.utils import k_hop_subgraph
 
 import rfp
 from rfp.nn import RandomFeaturePropagation
@@ -55,6 +56,45 @@ def test_subgraphs_keep_the_encoding_of_the_whole_graph() -> None:
     for part in RandomNodeLoader(data, num_parts=4):
         assert torch.equal(part.pe, data.pe[part.number])
         assert not torch.equal(rfp.encode(part, num_channels=3, num_steps=2).flat()[0], part.pe)  # another graph
+
+
+def sampled(data: Data, seeds: Tensor, num_hops: int) -> Data:
+    """What ``NeighborLoader`` yields with all neighbours kept, which needs a package of its own: the seeds first, then
+    the nodes around them, edges towards the seeds, node attributes sliced, and where they come from."""
+    around, _, _, _ = k_hop_subgraph(seeds, num_hops - 1, data.edge_index, num_nodes=data.num_nodes)
+    subset, _, _, kept = k_hop_subgraph(seeds, num_hops, data.edge_index, num_nodes=data.num_nodes)
+    kept = kept & torch.isin(data.edge_index[1], around)
+    n_id = torch.cat([seeds, subset[~torch.isin(subset, seeds)]])
+    place = torch.full((data.num_nodes,), -1).index_put((n_id,), torch.arange(len(n_id)))
+    part = Data(edge_index=place[data.edge_index[:, kept]], num_nodes=len(n_id), n_id=n_id, batch_size=len(seeds))
+    part.e_id, part.input_id = kept.nonzero()[:, 0], seeds
+    for name in ("x", "pe"):
+        if name in data:
+            part[name] = data[name][n_id]
+    return part
+
+
+def test_sampled_neighbourhoods_keep_the_encoding_of_the_whole_graph() -> None:
+    data = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")(ring(20))
+    part = sampled(data, torch.tensor([7, 2]), num_hops=2)
+    assert part.n_id[:2].tolist() == [7, 2]
+    assert sorted(part.n_id.tolist()) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert torch.equal(part.pe[: part.batch_size], data.pe[[7, 2]])
+
+
+def test_the_transform_and_the_module_encode_a_sampled_neighbourhood_as_the_graph_it_is() -> None:
+    part = sampled(ring(20), torch.tensor([7, 2]), num_hops=2)
+    expected = rfp.encode((part.edge_index, part.num_nodes), num_channels=3, num_steps=2).flat()[0]
+    added = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")(part.clone())
+    assert torch.equal(added.pe, expected)
+    assert (added.batch_size, added.n_id.tolist()) == (
+        2,
+        part.n_id.tolist(),
+    )  # left alone
+    assert torch.equal(RandomFeaturePropagation(3, num_steps=2).eval()(part)[0], expected)
+    out = Model()(part.x, part.edge_index)[: part.batch_size]
+    out.sum().backward()
+    assert out.shape == (2, 2)
 
 
 @pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="NeighborLoader needs pyg-lib or torch-sparse")

@@ -31,7 +31,7 @@ from rfp.theory import simplify
 _SUFFIXES = (".csv", ".parquet")
 _scoring, _estimating = panel("Scoring"), panel("Estimating")
 
-Score = Annotated[str, _scoring(help="Which score; `docs/links.md` has the formulas.", **one_of(SCORES))]
+Score = Annotated[str, _scoring(help="Which score; `docs/guides/links.md` has the formulas.", **one_of(SCORES))]
 Pairs = Annotated[
     str | None,
     _scoring(metavar="FILE", help="Score the pairs of this table (text or .parquet); **-** is standard input."),

@@ -1,1 +1,1 @@
-"""Other libraries' registries, one module each; importing a module registers. See docs/integrations.md."""
+"""Other libraries' registries, one module each; importing a module registers. See docs/guides/integrations.md."""
