@@ -17,6 +17,8 @@ NUM_STEPS = 16
 NUM_TRAJECTORIES = 5
 # k of QR before products of the trajectory: about as many as the largest molecules have atoms.
 PRODUCT_CHANNELS = 38
+# k of the products of counting: its largest graphs have 30 nodes.
+COUNTING_CHANNELS = 32
 # Of S^learn beside other operators in the node tasks (table 6: 64/32 and 16/8).
 LEARNED_CHANNELS, LEARNED_STEPS = 32, 8
 
@@ -150,6 +152,13 @@ _PRODUCTS_ON_ZINC: dict[str, dict[str, Any]] = {
     "training": {"epochs": 480},
 }
 
+# A count is a sum over nodes of a function of diagonals of powers of A: no layers between, nothing that normalises.
+_EXACT_COUNTS: dict[str, dict[str, Any]] = {
+    "model": {"num_layers": 0, "norm": "none", "num_head_layers": 1},
+    "training": {"eval_draws": 1},
+    "search": {"model.product_layers": (1, 3), "training.lr": (3e-3, 1e-2)},
+}
+
 # (family or data set, row) -> the same; a data set's after its family's.
 ROW_VALUES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     **{
@@ -158,6 +167,7 @@ ROW_VALUES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
         for row in ("rfp-qr-LAS", "rfp-qr-LAS-dss")
     },
     **{("zinc", row): _PRODUCTS_ON_ZINC for row in PRODUCT_ROWS},
+    ("counting", "rfp-A-products"): _EXACT_COUNTS,
 }
 
 # (data set, row) -> seeds of that cell.
@@ -168,4 +178,4 @@ SEEDS: dict[tuple[str, str], int] = {
         *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LAS", "rfp-qr-LA-dss", "rfp-qr-LAS-dss"),
         *PRODUCT_ROWS,
     )
-}
+} | {(f"counting/{target}", "rfp-A-products"): 3 for target in ("triangle", "tailed_triangle", "star", "cycle4")}

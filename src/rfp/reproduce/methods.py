@@ -8,7 +8,7 @@ from typing import Any
 
 from rfp.reproduce import hyperparameters as at
 
-L, A, WALK, LEARNED = "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
+COUNTS, L, A, WALK, LEARNED = "adjacency", "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
 EncodingValues = dict[str, Any]
 # In the place of k: as many channels as the graph has nodes. Wide and slow, so such rows run only on request.
 ALL_NODES = -1
@@ -175,9 +175,13 @@ def _product_rows(**drawn: Any) -> list[Row]:
     l2 = rfp(L, A, WALK, k=64, normalization="l2", **drawn)
     both, learned = rfp(L, A, k=k, **blocks), rfp(L, A, LEARNED, k=k, **blocks)
     narrow = rfp(L, A, k=at.GRAPH_CHANNELS, **blocks)
+    # As many orthonormal channels as nodes: products are the diagonals of A^0 ... A^4, which nothing may scale.
+    walks = rfp(COUNTS, k=at.COUNTING_CHANNELS, P=2, normalization="none", start="orthonormal", **drawn)
+    exact = {"embed": "products", "product_norm": "none", "embed_activation": False}
     return [
         _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", l2, **of_l2),
         _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, **of_qr),
         _row("rfp-qr-LAS-products", "RFP-QR-L̂,Â,S^learn with products", learned, **of_qr),
         _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, **of_qr),
+        _row("rfp-A-products", "RFP-A with exact products", walks, **exact),
     ]
