@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 import tempfile
@@ -11,11 +12,14 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from generated_files import PARTS, ROOT, write
+from generated_files import DOCS, PARTS, ROOT, write
 from sphinx.application import Sphinx
 from typer.testing import CliRunner
 
+from rfp.bench import partitioned_report as large
 from rfp.bench.cases import CASES
+from rfp.bench.partitioned import Measured
+from rfp.bench.partitioned import read as read_partitioned
 from rfp.cli.main import app as command_line
 from rfp.reproduce import TABLES
 from rfp.reproduce.standing import as_markdown, standings
@@ -93,6 +97,45 @@ def cases() -> str:
     return "\n".join([*lines, *(f"| `{case.name}` | {case.title} |" for case in CASES.values())])
 
 
+def partitioned_rows() -> tuple[str, list[Measured]]:
+    """The measurements of graphs larger than memory, and the machine they were made on."""
+    for path in sorted((ROOT / "benchmarks" / "results").glob("partitioned-*.csv")):
+        with path.open(newline="") as file:
+            facts = next(csv.DictReader(file))
+        return f"{facts['device']}, {facts['cores']} cores, torch {facts['torch']}", read_partitioned(path)
+    return "", []
+
+
+def partitioned_growth() -> str:
+    """Time and memory against non-zeros, with the picture."""
+    machine, rows = partitioned_rows()
+    if not large.growth(rows, "all"):
+        return "No measurements are committed yet."
+    first, slope = large.growth(rows, "all")[0], large.slope(rows)
+    said = "" if slope is None else f" Log-log slope of the time in all from 10⁶ on: {slope:.2f}."
+    lines = [f"{machine}; k = {first.channels}, P = {first.steps}.{said}", "", large.growth_table(rows)]
+    if (DOCS / "images" / "partitioned-growth.png").exists():
+        lines += ["", "![Seconds against non-zeros, both logarithmic](/images/partitioned-growth.png)"]
+    return "\n".join(lines)
+
+
+def partitioned_pairs() -> str:
+    """Little memory against much, workers against one loop."""
+    machine, rows = partitioned_rows()
+    lines: list[str] = []
+    for case in ("limit", "workers"):
+        row = next((row for row in rows if row.case == case), None)
+        if row is not None:
+            about = f"{row.num_nodes:,} nodes, {row.num_entries:,} non-zeros, k = {row.channels}, P = {row.steps}"
+            lines += ["", f"{about} ({machine}):", "", large.pair_table(rows, case)]
+    return "\n".join(lines) or "No measurements are committed yet."
+
+
+def partitioned_forecast() -> str:
+    rows = partitioned_rows()[1]
+    return large.forecast_table(rows) if large.growth(rows, "steps") else "No measurements are committed yet."
+
+
 def benchmarks() -> ModuleType:
     """The renderer of the README's tables."""
     spec = importlib.util.spec_from_file_location("render_readme", ROOT / "benchmarks" / "render_readme.py")
@@ -112,6 +155,9 @@ def generate(app: Sphinx) -> None:
         "products-tried": products_tried,
         "benchmark": speed.table,
         "counting": speed.count_table,
+        "partitioned-growth": partitioned_growth,
+        "partitioned-pairs": partitioned_pairs,
+        "partitioned-forecast": partitioned_forecast,
         "zinc": speed.zinc_table,
     }
     parts |= {f"table-{name}": partial(table, name) for name in (*TABLES, "links")}

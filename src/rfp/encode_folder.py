@@ -24,6 +24,7 @@ from rfp.io.writers import EncodedNodes, write_node_ids
 from rfp.partitioned.dask_executor import Dask
 from rfp.partitioned.encode import PREPARING, encode_source, plain_arguments
 from rfp.partitioned.layout import Layout
+from rfp.partitioned.lock import locked
 from rfp.partitioned.reader import PartitionedEncoding
 from rfp.partitioned.sources import FileSource
 
@@ -65,11 +66,13 @@ class Resources:
         memory: Bytes of each process; ``None`` for a part of what is free.
         workers: Processes under Dask on this machine; ``None`` for this one.
         scheduler: Address of a scheduler of Dask instead.
+        resume: Go on with what the folder holds; ``False`` begins anew.
     """
 
     memory: int | None = None
     workers: int | None = None
     scheduler: str | None = None
+    resume: bool = True
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.scheduler is not None:
@@ -186,7 +189,7 @@ def encode_folder(
     """
     folder = Path(job.output) if is_folder(job.output) else Path(job.output + ".blocks")
     exported = None if is_folder(job.output) else job.path
-    _check_outputs(job, folder, exported)
+    _check_outputs(job, folder, exported, anew=not resources.resume)
     clock = _StepClock(progress, job.settings.num_steps, len(job.settings.operators), say if steps_aloud else None)
     if Layout(folder).manifest_file.exists():
         done, total = len(Layout(folder).read_manifest().finished), clock.num_steps
@@ -212,16 +215,17 @@ def encode_folder(
     return {**about, "seconds": {"total": round(time.perf_counter() - started, 3)}}
 
 
-def _check_outputs(job: FileJob, folder: Path, exported: Path | None) -> None:
+def _check_outputs(job: FileJob, folder: Path, exported: Path | None, *, anew: bool) -> None:
     written = [folder] if exported is None else [exported, job.sidecar, job.nodes_file]
     refuse_to_replace_inputs(job.files, [folder, *written])
     there = [str(path) for path in written if exported is not None and path.exists()]
     if there and not job.force:
         raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
-    if job.force and exported is None and Layout(folder).manifest_file.exists():
-        for name in ("manifest.json", "states", "graph", "graph-T", "graph-sym"):
-            path = folder / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if (anew or (job.force and exported is None)) and Layout(folder).manifest_file.exists():
+        with locked(folder):
+            for name in ("manifest.json", "states", "graph", "graph-T", "graph-sym"):
+                path = folder / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _describe(job: FileJob, encoding: PartitionedEncoding) -> dict[str, Any]:

@@ -6,11 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from rfp.bench.partitioned import Measured, Run, draw_edges, forecast, measure, plot, read, runs, slope, write
-
-
-def row(decade: int, seconds: float, phase: str = "all") -> Measured:
-    return Measured("growth", f"10^{decade}", 10**decade // 20, 10**decade, 16, 4, phase, seconds, seconds, 100.0)
+from rfp.bench.partitioned import Measured, Run, draw_edges, measure, read, runs, write
 
 
 def test_edges_have_a_heavy_tail_and_the_same_numbers_again(tmp_path: Path) -> None:
@@ -38,6 +34,9 @@ def test_rows_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytes
     assert list((tmp_path / "work").iterdir()) == []
     path = next((tmp_path / "out").glob("partitioned-*.csv"))
     assert read(path) == rows
+    again: list[str] = []
+    assert measure(10**5, tmp_path / "work", tmp_path / "out", again.append) == rows
+    assert again == ["limit, small: measured before"]
 
 
 def test_what_is_measured_grows_by_decades() -> None:
@@ -45,20 +44,8 @@ def test_what_is_measured_grows_by_decades() -> None:
     assert {run.nodes for run in runs(10**9) if run.case != "growth"} == {1_000_000}
 
 
-def test_the_slope_and_the_picture(tmp_path: Path) -> None:
-    rows = [row(d, 3e-7 * 10**d, phase) for d in (6, 7, 8) for phase in ("prepare", "steps", "all")]
-    assert slope(rows) == pytest.approx(1.0)
-    assert slope(rows[:3]) is None
-    plot(rows, tmp_path / "a.png")
-    assert (tmp_path / "a.png").stat().st_size > 1000
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    rows = [Measured("growth", "10^6", 49_990, 10**6, 16, 4, phase, 0.3, 0.5, 100.0) for phase in ("prepare", "steps")]
     write(rows, tmp_path / "a.csv")
     assert read(tmp_path / "a.csv") == rows
     assert read(tmp_path / "none.csv") == []
-
-
-def test_the_forecast_by_hand() -> None:
-    # 40 s for 4 steps of 1e8 + 5e6 rows and entries of 16 channels.
-    found = forecast([row(8, 40.0, "steps")], num_nodes=1e9, num_entries=2e10, channels=32, machines=10)
-    work = 10 * (2e10 + 1e9) * 32 / ((1e8 + 5e6) * 16) / 10
-    assert found["network_gb"] == pytest.approx(128.0)
-    assert found["seconds"] == pytest.approx(work + 128e9 / 1.25e9)

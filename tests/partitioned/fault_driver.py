@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     "num_steps": 3,
     "operators": ["adjacency"],
     "dtype": "float64",
-    "memory": 1_200,
+    "memory": 880,
 }
 PHASES = ("draw", "write_values", "multiply", "gram", "triangle", "apply", "apply_to_basis")
 # What the driver is told of each of them.
@@ -84,6 +84,23 @@ def full_disk(folder: Path) -> str:
 
     os.waitpid(in_child(work), 0)
     return told.read_text()
+
+
+def damaged(folder: Path, harm: str) -> str:
+    """What is said of a file of a finished step that was hurt after its driver died, when the call goes on."""
+
+    def tick(step: str, what: str, done: int, total: int) -> None:
+        if step == "0/3":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.waitpid(in_child(lambda: void(encode(GRAPH, folder, tick=tick, **ARGUMENTS))), 0)
+    path = folder / "states" / "0" / "0002" / "panel-000.block-00001.npy"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 4
+    path.write_bytes(data if harm == "bit flipped" else data[:-5])
+    told: list[str] = []
+    encode(GRAPH, folder, say=told.append, **ARGUMENTS)
+    return told[0].replace(str(folder), "FOLDER")
 
 
 def second_driver(folder: Path) -> str:
@@ -144,7 +161,7 @@ class _Bound:
 
 
 def drivers(root: Path) -> dict[str, Any]:
-    """Drivers that die in each phase, find no space, or come second; then the same command again."""
+    """Drivers that die in each phase, find no space, damage, or another driver; then the same call again."""
     encode(GRAPH, root / "whole", **ARGUMENTS)
     whole = states(root / "whole")
     found: dict[str, Any] = {}
@@ -158,6 +175,9 @@ def drivers(root: Path) -> dict[str, Any]:
         told = disturbed(folder)
         encode(GRAPH, folder, **ARGUMENTS)
         found[name] = [told, states(folder) == whole]
+    for harm in ("bit flipped", "truncated"):
+        folder = root / harm.replace(" ", "-")
+        found[harm] = [damaged(folder, harm), states(folder) == whole]
     return found
 
 

@@ -15,15 +15,20 @@ from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, l
 def test_what_is_written_is_read_by_us_and_by_numpy(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
     array = (np.random.default_rng(0).random(shape) * 9).astype(dtype)
     save(tmp_path / "deep" / "a.npy", array)
-    for read in (load(tmp_path / "deep" / "a.npy"), np.load(tmp_path / "deep" / "a.npy")):
+    for read in (
+        load(tmp_path / "deep" / "a.npy"),
+        load(tmp_path / "deep" / "a.npy", mapped=True),
+        np.load(tmp_path / "deep" / "a.npy"),
+    ):
         assert read.dtype == array.dtype
         np.testing.assert_array_equal(read, array)
     assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["a.npy", "a.npy.crc"]
 
 
 @pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("harm", ["bit", "cut", "grown", "gone", "no sum", "bad sum"])
-def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool) -> None:
+def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, mapped: bool) -> None:
     path = tmp_path / "a.npy"
     save(path, np.arange(1000.0))
     if known:
@@ -44,7 +49,7 @@ def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool) ->
         path.with_name("a.npy.crc").write_text("what")
     assert not is_whole(path)
     with pytest.raises(DamagedFileError, match=r"a\.npy is damaged: ") as caught:
-        load(path)
+        load(path, mapped=mapped)
     assert caught.value.path == path
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.path, str(again)) == (path, str(caught.value))

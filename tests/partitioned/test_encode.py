@@ -15,7 +15,7 @@ from rfp.partitioned import Serial, Threads, encode, open
 from rfp.partitioned.checked_files import DamagedFileError
 
 # So little that every block holds a few rows and a panel a few channels.
-TINY = 1_200
+TINY = 880
 
 
 def graph_of(name: str) -> rfp.Graph:
@@ -69,7 +69,7 @@ def test_the_same_answer_as_in_memory(tmp_path: Path, name: str, case: int) -> N
 def test_well_conditioned_states_agree_to_rounding(tmp_path: Path) -> None:
     graph = rfp.as_graph(nx.random_regular_graph(6, 200, seed=0))
     arguments: dict[str, Any] = {"num_channels": 8, "num_steps": 6, "num_trajectories": 2}
-    encoded = encode(graph, tmp_path, memory=20_000, **arguments)
+    encoded = encode(graph, tmp_path, memory=15_000, **arguments)
     expected = rfp.encode(graph, backend="reference", **arguments).storage
     assert (encoded.trajectory().storage - expected).abs().max() <= 1e-6
 

@@ -38,12 +38,18 @@ def outcome(*arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_drivers_that_die_find_no_space_or_come_second(root: Path) -> None:
+def test_drivers_that_die_find_no_space_damage_or_another_driver(root: Path) -> None:
     found = outcome("drivers", str(root))
-    told = {name: found.pop(name)[0] for name in ("no space", "second driver")}
+    disturbed = {name: found.pop(name) for name in ("no space", "second driver", "bit flipped", "truncated")}
+    assert all(same for _, same in disturbed.values())
+    told = {name: said for name, (said, _) in disturbed.items()}
     assert "WriteError" in told["no space"]
     assert "no space left while writing" in told["no space"]
     assert "is being written by another process (process PID on " in told["second driver"]
+    for harm, what in (("bit flipped", "its checksum is "), ("truncated", "bytes, written were ")):
+        assert told[harm].startswith("FOLDER/states/0/0002/panel-000.block-00001.npy is damaged: ")
+        assert what in told[harm]
+        assert told[harm].endswith("; it is computed again")
     assert found == {
         phase: [signal.SIGKILL, True]
         for phase in ("drawing", "values", "multiplying", "Gram matrices", "QR of blocks", "applying")

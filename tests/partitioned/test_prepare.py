@@ -11,7 +11,8 @@ import torch
 import rfp
 from rfp.errors import FileError, GraphError
 from rfp.partitioned.checked_files import load
-from rfp.partitioned.duckdb_edges import EdgeScan, prepare_table
+from rfp.partitioned.duckdb_edges import prepare_table
+from rfp.partitioned.edge_numbers import EdgeScan
 from rfp.partitioned.layout import Layout, StoredGraph
 from rfp.partitioned.prepare import prepare_graph
 from rfp.partitioned.row_blocks import BlockLimit, merge
@@ -105,19 +106,22 @@ def table_of(path: Path, columns: dict[str, Any]) -> EdgeScan:
 
 
 @pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("ids", ["numbers", "gaps", "texts"])
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("ids", ["numbers", "holes", "gaps", "texts"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_table_is_numbered_doubled_and_sorted_as_the_reader_does(
-    tmp_path: Path, weighted: bool, ids: str, directed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weighted: bool, ids: str, packed: bool, directed: bool
 ) -> None:
+    if not packed:  # as above 2^31 nodes
+        monkeypatch.setattr("rfp.partitioned.duckdb_edges.KEY_BOUND", 0)
     rng = np.random.default_rng(3)
     pairs = np.unique(np.sort(rng.integers(0, 40, (150, 2)), axis=1), axis=0)
     pairs = rng.permutation(pairs)
     if ids == "numbers":
         pairs = np.concatenate([pairs, np.stack([np.arange(40), np.arange(40)[::-1]], 1)])
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
-    elif ids == "gaps":
-        pairs = pairs * 1_000_003
+    elif ids in ("gaps", "holes"):  # few enough for a table of all ids, or too many for the memory
+        pairs = pairs * (3 if ids == "holes" else 1_000_003) + 7
     names: Any = pairs if ids != "texts" else np.array([[f"n{x:03d}" for x in pair] for pair in pairs], dtype=object)
     columns: dict[str, Any] = {"s": names[:, 0], "t": names[:, 1]}
     if weighted:
@@ -160,21 +164,27 @@ def test_edges_with_the_same_ends(tmp_path: Path, duplicates: str | None, expect
     assert matrix[0, 1] == matrix[1, 0] == expected
 
 
+@pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
-def test_further_matrices_of_a_directed_table_are_those_of_memory(tmp_path: Path, signed: bool) -> None:
+def test_further_matrices_of_a_directed_table_are_those_of_memory(tmp_path: Path, signed: bool, holes: bool) -> None:
     rng = np.random.default_rng(5)
     columns: dict[str, Any] = {"s": rng.integers(0, 30, 200), "t": rng.integers(0, 30, 200)}
     columns["w"] = rng.choice([-3.0, -0.5, 0.5, 3.0] if signed else [0.5, 2.0], 200)
-    table = table_of(tmp_path / "edges.parquet", columns)
+    ends = {name: 3 * columns[name] if holes else columns[name] for name in ("s", "t")}
+    table = table_of(tmp_path / "edges.parquet", {**columns, **ends})
     arguments: Any = {"directed": True, "duplicates": "first", "memory": 200_000_000, "limit": TINY}
     stored = prepare_table(
-        table, Layout(tmp_path / "files"), num_nodes=30, sides=lambda symmetric: ["T", "sym"], **arguments
+        table,
+        Layout(tmp_path / "files"),
+        num_nodes=None if holes else 30,
+        sides=lambda symmetric: ["T", "sym"],
+        **arguments,
     )
     first: dict[tuple[int, int], float] = {}
     for s, t, w in zip(columns["s"].tolist(), columns["t"].tolist(), columns["w"].tolist(), strict=True):
         first.setdefault((s, t), w)
-    ends, weight = torch.tensor(list(first)).T, torch.tensor(list(first.values()), dtype=torch.float64)
-    graph = rfp.Graph(ends, 30, weight)
+    places, weight = torch.tensor(list(first)).T, torch.tensor(list(first.values()), dtype=torch.float64)
+    graph = rfp.Graph(places, 30, weight)
     check(Layout(tmp_path / "files"), stored, graph)
     again = prepare_graph(graph, Layout(tmp_path / "memory"), limit=TINY, sides=["T", "sym"])
     assert again.num_entries == stored.num_entries

@@ -102,13 +102,13 @@ def _compared(old: list[BenchRow], machine: str, new: list[BenchRow], here: str)
 
 def bench_partitioned(largest: int, folder: Path, output: Path, picture: Path | None, *, as_json: bool) -> None:
     """Graphs larger than memory, each in processes of its own; goes on where it was cut."""
-    from rfp.bench import partitioned
+    from rfp.bench import partitioned, partitioned_report
 
     rows = partitioned.measure(largest, folder, output, say=lambda line: typer.echo(line, err=True))
-    if (found := partitioned.slope(rows)) is not None:
+    if (found := partitioned_report.slope(rows)) is not None:
         typer.echo(f"log-log slope of time against non-zeros: {found:.3f}", err=True)
     if picture is not None:
-        partitioned.plot(rows, picture)
+        partitioned_report.plot(rows, picture)
         typer.echo(f"drawn to {picture}", err=True)
     if as_json:
         typer.echo(json.dumps([row.__dict__ for row in rows], indent=2))

@@ -65,7 +65,9 @@ def encode(
 
         rfp encode examples/karate.csv -k 8 -P 4 --memory 2GB -o karate-blocks
     """
-    where = find_device(device)
+    # The workers of a scheduler look for a GPU themselves: there may be none here.
+    elsewhere = large.scheduler is not None and not estimate_only and device in ("auto", "cuda")
+    where = "cuda" if elsewhere else str(find_device(device))
     try:
         fastrp, keep = embedding.fastrp(settings), embedding.keep
         resources = large.resources

@@ -26,8 +26,9 @@ Array = NDArray[Any]
 
 # No header of ours is longer.
 _HEADER_BYTES = 1024
-# What was found whole, by name: (length, time of the last change, inode). A file that changes is checked again.
-_known: dict[Path, tuple[int, int, int]] = {}
+# What was found whole: (device, inode, length, time of the last change). A file that changes is checked again, one that
+# gets another name is not.
+_known: set[tuple[int, int, int, int]] = set()
 _guard = Lock()
 
 
@@ -105,10 +106,13 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def load(path: Path) -> Array:
+def load(path: Path, *, mapped: bool = False) -> Array:
     """The array of a file that is whole. Its bytes are summed the first time a process reads it, or when it changed.
 
-    It is read, not mapped: a map of a file that somebody cuts kills the process.
+    Args:
+        path: As given to :func:`save`.
+        mapped: Map the file instead of reading it: its pages are the system's, which takes them back when memory is
+            short. For files that nobody replaces or cuts while they are used, which would kill the process.
 
     Raises:
         DamagedFileError: The file is missing, or is not what was written.
@@ -116,20 +120,23 @@ def load(path: Path) -> Array:
     try:
         stat = path.stat()
         expected, length = _sum_file(path).read_text().split()
-        data = np.fromfile(path, dtype=np.uint8)
+        if str(stat.st_size) != length:
+            raise DamagedFileError(path, f"it has {stat.st_size} bytes, written were {length}")
+        # Of a private map nothing gets into the file; one that can only be read PyTorch would not take.
+        data = np.asarray(np.memmap(path, np.uint8, "c")) if mapped else np.fromfile(path, dtype=np.uint8)
     except FileNotFoundError as error:
         raise DamagedFileError(path, f"{Path(error.filename).name} is missing") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise DamagedFileError(path, "its checksum cannot be read") from error
     if str(len(data)) != length:
         raise DamagedFileError(path, f"it has {len(data)} bytes, written were {length}")
-    seen = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
-    if _known.get(path) != seen:
+    seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    if seen not in _known:
         crc = zlib.crc32(data.data)
         if f"{crc:08x}" != expected:
             raise DamagedFileError(path, f"its checksum is {crc:08x}, that of what was written {expected}")
         with _guard:
-            _known[path] = seen
+            _known.add(seen)
     return _parsed(data)
 
 

@@ -168,7 +168,9 @@ class Driver:
         for step in self.steps:
             if step.target not in self.manifest.finished:
                 events = self._mended(step, self.blocks)
-                self.manifest = self.manifest.with_step(step.target, dict(events))
+                self.manifest = self.manifest.with_step(
+                    step.target, dict(events), self.layout.factor_files(step.target)
+                )
                 self.layout.write_manifest(self.manifest)
 
     def _make(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:

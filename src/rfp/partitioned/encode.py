@@ -24,7 +24,7 @@ from rfp.settings import STARTS, Arguments, Settings
 
 NORMALIZATIONS = ("qr", "l2", "none")
 # The parts of the memory allowed: one panel of all nodes, and one block of rows.
-_PANEL_PART, _BLOCK_PART = 0.45, 0.15
+_PANEL_PART, _BLOCK_PART = 0.65, 0.2
 # What the ticks of preparing call their step.
 PREPARING = "graph"
 # What lies in a folder of ours before there is a manifest.

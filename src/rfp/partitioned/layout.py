@@ -3,7 +3,8 @@ r"""The folder of a partitioned encoding: what lies where, and the manifest that
 ::
 
     FOLDER/
-      manifest.json                       arguments, graph, row cuts, panels, steps done, versions
+      manifest.json                       arguments, graph and its hash, row cuts, panels, steps done
+                                          and the files of their factors, versions
       graph/
         block-00000.crow.npy              [rows + 1] int64: where the entries of each row of the block begin
         block-00000.col.npy               [entries] int32 (int64 above 2^31 nodes), ascending in each row
@@ -86,6 +87,7 @@ class Manifest:
         arguments: The fields of :class:`rfp.settings.Settings`, as plain values; ``None`` before an encoding begins.
         panel: Channels of a panel; the last one may have fewer.
         finished: Steps that are done, ``"start"`` or ``"operator/step"``, with the events of each.
+        factors: The files under ``states`` of what each was multiplied by, in order: k x k matrices.
         versions: Versions of what wrote the folder.
         format: Version of the folder's format.
     """
@@ -94,12 +96,13 @@ class Manifest:
     arguments: dict[str, Any] | None = None
     panel: int = 0
     finished: dict[str, dict[str, int]] = field(default_factory=dict)
+    factors: dict[str, list[str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     format: str = FORMAT
 
-    def with_step(self, name: str, events: dict[str, int]) -> Manifest:
+    def with_step(self, name: str, events: dict[str, int], factors: list[str]) -> Manifest:
         """The manifest after one more step."""
-        return replace(self, finished={**self.finished, name: events})
+        return replace(self, finished={**self.finished, name: events}, factors={**self.factors, name: factors})
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,11 @@ class Layout:
     def vectors_file(self, name: str) -> Path:
         """What the orthonormal basis of each block was multiplied by, where Gram matrices could not serve."""
         return self.state(name) / "vectors.npy"
+
+    def factor_files(self, name: str) -> list[str]:
+        """What a finished state was multiplied by, in order, as paths under ``states``."""
+        there = sorted(self.state(name).glob("factor-*.npy")) + sorted(self.state(name).glob("vectors.npy"))
+        return [path.relative_to(self.folder / "states").as_posix() for path in there]
 
     def lengths_file(self, name: str) -> Path:
         """Lengths of the columns of the product, ``[p, B, k]``, before it was normalised."""

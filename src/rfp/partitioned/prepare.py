@@ -89,3 +89,12 @@ def _hand_on(batch: dict[str, Any], writer: BlockWriter, duplicates: str | None,
         merged = merge(merged.row, merged.col // 2, merged.value, LARGER)
     writer.hash_edges(merged.row, merged.col)
     writer.add(merged)
+
+
+def write_ids(layout: Layout, ids: Any) -> None:
+    """Store the name of each node."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    layout.node_ids_file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": pa.array(ids)}), layout.node_ids_file)

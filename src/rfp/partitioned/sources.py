@@ -16,9 +16,10 @@ from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
 from rfp.io.options import ReadOptions
 from rfp.io.readers import find_parts, read_explained, read_files
-from rfp.partitioned.duckdb_edges import EdgeScan, prepare_table
+from rfp.partitioned.duckdb_edges import prepare_table
+from rfp.partitioned.edge_numbers import EdgeScan
 from rfp.partitioned.layout import Layout, StoredGraph
-from rfp.partitioned.prepare import prepare_graph
+from rfp.partitioned.prepare import prepare_graph, write_ids
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.text_parts import TextParts
 
@@ -91,7 +92,7 @@ class FileSource:
             graph = loaded.graph
             stored = prepare_graph(graph, layout, limit=limit, sides=sides(graph.is_undirected()), source=about)
             if loaded.node_ids is not None:
-                _write_ids(layout, loaded.node_ids)
+                write_ids(layout, loaded.node_ids)
             return stored
         texts = TextParts(layout.folder / "preparing" / "text")
         if name == "parquet":
@@ -159,14 +160,6 @@ def _names(files: Sequence[dict[str, Any]]) -> str:
 def _state(file: dict[str, Any]) -> str:
     changed = datetime.fromtimestamp(file["changed_ns"] / 1e9, UTC)
     return f"{file['bytes']:,} bytes (changed {changed:%Y-%m-%d %H:%M:%S} UTC)"
-
-
-def _write_ids(layout: Layout, ids: Any) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    layout.node_ids_file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"id": pa.array(ids)}), layout.node_ids_file)
 
 
 def scan_parquet(parts: Sequence[Path], options: ReadOptions) -> EdgeScan:

@@ -109,7 +109,9 @@ def write_values(plan: Plan, operator: int, block: int) -> None:
     if is_whole(path):
         return
     layout, rows, wanted = plan.layout, plan.graph.rows(block), plan.operators[operator]
-    crow, col, value = (load(layout.graph_file(block, part, wanted.side)) for part in ("crow", "col", "value"))
+    crow, col, value = (
+        load(layout.graph_file(block, part, wanted.side), mapped=True) for part in ("crow", "col", "value")
+    )
     row = np.repeat(np.arange(rows.start, rows.stop), np.diff(crow))
     # A transpose has its sums from the matrix itself.
     side, symmetric = ("sym", True) if wanted.side == "sym" else ("", plan.graph.symmetric)
@@ -157,7 +159,7 @@ def multiply(plan: Plan, operator: int, source: str, target: str, panel: int, bl
             product = load(path)
         else:
             a = _panels.get(plan, source, panel)
-            crow, col = (load(plan.layout.graph_file(block, part, side)) for part in ("crow", "col"))
+            crow, col = (load(plan.layout.graph_file(block, part, side), mapped=True) for part in ("crow", "col"))
             value = load(plan.layout.operator_file(operator, block))
             product = sparse_rows(crow, col, value, a).reshape(len(crow) - 1, plan.num_trajectories, -1)
             save(path, product)

@@ -16,7 +16,7 @@ from rfp.edge_table.table import EdgeTable
 from rfp.errors import GraphError
 from rfp.io.edge_list_pieces import read_pieces
 from rfp.io.options import ReadOptions
-from rfp.partitioned.duckdb_edges import EdgeScan
+from rfp.partitioned.edge_numbers import EdgeScan
 
 
 @dataclass

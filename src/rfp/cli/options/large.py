@@ -30,9 +30,13 @@ class LargeOptions:
         str | None,
         _large(metavar="ADDRESS", help="Row blocks by the workers of this scheduler of Dask, e.g. tcp://host:8786."),
     ] = None
+    resume: Annotated[
+        bool,
+        _large("--resume/--no-resume", help="Go on with what the folder of row blocks holds, or begin anew."),
+    ] = True
 
     @property
     def resources(self) -> Resources:
         """Checked."""
         memory = None if self.memory is None else parse_size(self.memory)
-        return Resources(memory, self.workers, self.scheduler)
+        return Resources(memory, self.workers, self.scheduler, self.resume)
