@@ -32,7 +32,8 @@ from torch import Tensor
 from rfp.conversion import as_graph
 from rfp.graph import Graph
 from rfp.normalization import column_lengths
-from rfp.operators import OPERATORS, Operator, from_matrix, from_name, rounding_norm
+from rfp.operator_norms import rounding_norm
+from rfp.operators import OPERATORS, Operator, from_matrix, from_name
 from rfp.rounding import UNITS, Rounding
 
 RESULTS = Path(__file__).parent / "results" / "rounding-units.csv"

@@ -1,6 +1,7 @@
 """The same code on a GPU: the same draws, the same states. Skipped where there is none."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -163,3 +164,43 @@ def test_auto_chooses_the_kernel_of_learned_operators() -> None:
     assert trajectory.report.backend == "learned"
     assert "at most 64 nodes" in trajectory.report.reason
     assert rfp.encode(graph, operators=[learned, "adjacency"], num_steps=3).report.backend == "sparse"
+
+
+class CutError(Exception):
+    """In the middle of a training."""
+
+
+def cut_after_two_epochs(epoch: int, score: float) -> None:
+    if epoch == 1:
+        raise CutError
+
+
+@pytest.mark.parametrize("kind", ["gin", "gps", "link"])  # steps that are recorded, those of neither of the others
+def test_a_cut_training_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its optimizer, read from the file on the CPU, is on the device again, with all steps that it made."""
+    pytest.importorskip("lightning")
+    from rfp.data import load
+    from rfp.train import checkpoints
+    from rfp.train.lightning_run import fit
+    from tests.train import test_lightning_run as graphs
+    from tests.train import test_link_run as links
+
+    monkeypatch.setattr(checkpoints, "SAVE_EVERY_SECONDS", 0.0)
+    settings = links.config(training={"epochs": 4}) if kind == "link" else graphs.config({"backbone": kind})
+    loaded = load(settings.data) if kind == "link" else graphs.rings_and_paths()
+    arguments = {"seed": 0, "split": 0, "device": torch.device("cuda")}
+    whole = fit(settings, loaded, folder=tmp_path / "whole", **arguments)
+    with pytest.raises(CutError):
+        fit(settings, loaded, folder=tmp_path / "cut", report=cut_after_two_epochs, **arguments)
+    said: list[str] = []
+    again = fit(settings, loaded, folder=tmp_path / "cut", say=said.append, **arguments)
+    assert said[0].startswith("continuing from epoch 2")
+    assert again.epochs == whole.epochs == 4
+    first, second = (
+        checkpoints.read_checkpoint(tmp_path / name / checkpoints.LAST)["optimizer"]["state"]
+        for name in ("whole", "cut")
+    )
+    assert first.keys() == second.keys() != {}
+    for number, state in second.items():
+        assert int(state["step"]) == int(first[number]["step"]) > 4
+        assert float(state["exp_avg_sq"].sum()) > 0 or not float(first[number]["exp_avg_sq"].sum())

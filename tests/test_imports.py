@@ -14,6 +14,7 @@ ORDER = [
     ["atomic", "csr", "environment", "plain_values", "triton_hashing"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],
+    ["operator_norms"],
     ["conversion", "settings"],
     ["backends"],
     ["sinks", "trajectory"],

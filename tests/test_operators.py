@@ -11,6 +11,7 @@ from torch_geometric.utils import get_laplacian, to_dense_adj
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
+from rfp.operator_norms import norm_of
 from rfp.operators import (
     NORMS,
     OPERATORS,
@@ -21,7 +22,6 @@ from rfp.operators import (
     factors,
     from_matrix,
     from_name,
-    norm_of,
 )
 from tests.contracts.operators import check_operator
 

@@ -10,7 +10,8 @@ import torch
 import rfp
 from rfp.conversion import as_graph
 from rfp.graph import Graph
-from rfp.operators import DenseOperator, from_name, norm_of, rounding_norm
+from rfp.operator_norms import norm_of, rounding_norm
+from rfp.operators import DenseOperator, from_name
 from rfp.rounding import LONG_ROW, UNITS, Rounding, amplification, rounding_unit
 
 _SCRIPT = importlib.util.spec_from_file_location(

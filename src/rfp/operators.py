@@ -42,8 +42,6 @@ from rfp.csr import CSR, from_entries
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.memo import Memo
-from rfp.ragged import owners
-from rfp.rounding import LONG_ROW
 
 
 class Operator(Protocol):
@@ -64,79 +62,6 @@ class Operator(Protocol):
 
     def __matmul__(self, a: Tensor, /) -> Tensor:  # [n, c] -> [n, c]
         ...
-
-
-def norm_of(operator: Operator, ptr: Tensor) -> Tensor | None:
-    r"""The norm of :math:`|S|` for each graph, ``[G]`` float64, or a bound on it: what rounding of ``S a`` scales with.
-
-    An operator may declare it as a number, ``norm``. For a matrix it is bounded by Schur's test with the roots of the
-    row sums r and column sums c of :math:`|S|`,
-
-    .. math:: \lVert S \rVert^2 \le \max_i \frac{(|S| \sqrt c)_i}{\sqrt{r_i}} \cdot
-        \max_j \frac{(|S|^\top \sqrt r)_j}{\sqrt{c_j}},
-
-    which is exact for a star and for a matrix of equal sums. ``None`` for an operator that is a function and declares
-    nothing. O(m).
-    """
-    declared: float | None = getattr(operator, "norm", None)
-    if declared is not None:
-        return torch.full((len(ptr) - 1,), float(declared), dtype=torch.float64, device=ptr.device)
-    if isinstance(operator, DenseOperator):
-        matrix = operator.matrix.detach().double().abs()
-        by_rows: Callable[[Tensor], Tensor] = lambda x: matrix @ x  # noqa: E731
-        by_columns: Callable[[Tensor], Tensor] = lambda x: matrix.T @ x  # noqa: E731
-    elif isinstance(operator, MatrixOperator):
-        csr, value = operator.csr, operator.csr.value.double().abs()
-        row, col, none = csr.row, csr.col.long(), torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
-        by_rows = lambda x: none.index_add(0, row, value * x[col])  # noqa: E731
-        by_columns = lambda x: none.index_add(0, col, value * x[row])  # noqa: E731
-    else:
-        return None
-    ones = torch.ones(operator.num_nodes, dtype=torch.float64, device=ptr.device)
-    r, c = by_rows(ones).sqrt(), by_columns(ones).sqrt()
-    ratios = torch.stack([by_rows(c) / r, by_columns(r) / c], dim=1).nan_to_num(nan=0.0)  # 0 / 0 for empty ones
-    return _largest(ratios, ptr).prod(1).sqrt()
-
-
-def _largest(values: Tensor, ptr: Tensor) -> Tensor:  # [n, c] -> [G, c]
-    """The largest of each graph's, none of which is negative; 0 for a graph without nodes."""
-    if len(ptr) == 2:
-        return values.amax(0, keepdim=True) if len(values) else values.new_zeros(1, values.size(1))
-    return torch.segment_reduce(values, "max", lengths=ptr.diff(), axis=0, unsafe=ptr.is_cuda, initial=0.0)
-
-
-def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -> Tensor | None:
-    r"""The norm of :math:`|S|`, its long rows counted more: what rounding of ``S a`` scales with.
-
-    With :math:`g_i = \max(1, d_i / 64)` for a row of :math:`d_i` entries (:data:`rfp.rounding.LONG_ROW`), the smaller
-    of two bounds on the norm of :math:`\mathrm{diag}(g) |S|`:
-
-    .. math:: \max_i g_i \, \lVert S \rVert \quad\text{and}\quad
-        \lVert S \rVert + \lVert \mathrm{diag}(g - 1) \, S \rVert_F.
-
-    Args:
-        operator: S.
-        ptr: ``[G + 1]``.
-        largest: Nodes of the largest graph, if that is known: rows of small ones are not looked at.
-
-    Returns:
-        ``[G]`` float64; ``None`` where :func:`norm_of` is. O(m).
-    """
-    norm = norm_of(operator, ptr)
-    if norm is None or (largest is not None and largest <= LONG_ROW):
-        return norm
-    if isinstance(operator, DenseOperator):
-        matrix = operator.matrix.detach().double()
-        entries, squares = (matrix != 0).sum(1), matrix.square().sum(1)
-    elif isinstance(operator, MatrixOperator):
-        csr, entries = operator.csr, operator.csr.crow.diff()
-        none = torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
-        squares = none.index_add(0, csr.row, csr.value.double().square())
-    else:
-        return norm
-    times = (entries.double() / LONG_ROW).clamp_min(1.0)
-    beyond = torch.zeros_like(norm).index_add(0, owners(ptr.diff(), len(times)), (times - 1).square() * squares)
-    return torch.minimum(norm * _largest(times[:, None], ptr)[:, 0].clamp_min(1.0), norm + beyond.sqrt())
 
 
 def factors(operator: Operator) -> tuple[Operator, ...]:
@@ -173,7 +98,7 @@ def blocks_of(operator: Operator) -> list[DenseBlock] | None:
 
 @dataclass(frozen=True)
 class MatrixOperator:
-    """A sparse matrix as an operator; never differentiated through. See :func:`norm_of` for ``norm``."""
+    """A sparse matrix as an operator; never differentiated through. ``norm``: :func:`rfp.operator_norms.norm_of`."""
 
     csr: CSR
     differentiable: bool = False
@@ -231,13 +156,13 @@ class DenseOperator:
 
 @dataclass(frozen=True)
 class FunctionOperator:
-    """A callable ``a -> S a`` on ``[n, c]`` as an operator. See :func:`norm_of` for ``norm``."""
+    """A callable ``a -> S a`` on ``[n, c]`` as an operator. ``norm``: :func:`rfp.operator_norms.norm_of`."""
 
     function: Callable[[Tensor], Tensor]
     num_nodes: int
     symmetric: bool = False
     differentiable: bool = False
-    norm: float | None = None
+    norm: float | Tensor | None = None
 
     def __matmul__(self, a: Tensor) -> Tensor:
         out = self.function(a)

@@ -7,9 +7,9 @@ a and of the sums adds to column j about
 .. math:: u \, \lVert S \rVert \, \lVert a_j \rVert_2, \qquad u = 8 \text{ units in the last place},
 
 where the norm is that of :math:`|S|`, times d / 64 where a row has d > 64 entries
-(:func:`rfp.operators.rounding_norm`): a sum of equal terms, one after the other, is off by a part of its last place for
-each of them. What is there already grows with the column. With :math:`\ell_j` and :math:`\ell_j'` the lengths of column
-j before and after the product,
+(:func:`rfp.operator_norms.rounding_norm`): a sum of equal terms, one after the other, is off by a part of its last
+place for each of them. What is there already grows with the column. With :math:`\ell_j` and :math:`\ell_j'` the
+lengths of column j before and after the product,
 
 .. math:: e_j' = e_j \, \ell_j' / \ell_j + u \lVert S \rVert \ell_j, \qquad e_j = 0 \text{ after a normalisation}.
 

@@ -30,6 +30,7 @@ from rfp.graph import Graph
 from rfp.normalization import Events, count_events
 from rfp.operators import from_name
 from rfp.propagate import run_problem
+from rfp.rounding import rounding_unit
 from rfp.settings import Settings
 from rfp.sinks import Memory
 from tests.conftest import awkward_graphs
@@ -76,6 +77,26 @@ def ill_conditioned(n: int, k: int) -> Tensor:
     a[:, 3] = a[:, 1] + a[:, 2]
     a[:, 4] = 0
     return a.float()[None]
+
+
+def amplified(k: int, times: float) -> Tensor:
+    """The unit matrix but for a second column (1, 2^-10) and a last one (0, 1, ..., r): R of its own QR.
+
+    Noise e is amplified to e α in the last column, α² = 1 + 2 / 2^-20 (:func:`rfp.rounding.amplification`); r is so
+    many times that, and a hundred times the tolerance.
+    """
+    a = torch.eye(k, dtype=torch.float64)
+    a[0, 1], a[1, 1], a[1, -1] = 1, 2**-10, 1
+    a[-1, -1] = times * rounding_unit(torch.float32) * (1 + 2**21) ** 0.5
+    return a.float()[None]
+
+
+def nearly_spanned(n: int) -> Tensor:
+    """Sixteen orthonormal columns, and two that are off their span by 2e-3: not yet ill-conditioned."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.linalg.qr(torch.randn(n, 18, generator=generator, dtype=torch.float64))[0]
+    inside = q[:, :16] @ torch.randn(16, 2, generator=generator, dtype=torch.float64) / 4
+    return torch.cat([q[:, :16], inside + 2e-3 * q[:, 16:]], dim=1).float()[None]
 
 
 def constant_but_one(sizes: tuple[int, ...], k: int) -> Tensor:
@@ -147,6 +168,12 @@ def fused_cases() -> dict[str, Case]:
         "no steps": Case(several, steps=0, channels=1),
         "half precision": Case(several, normalization="l2", storage=torch.float16),
         "ill-conditioned": Case(_one(nx.empty_graph(30)), channels=12, steps=1, features=ill_conditioned(30, 12)),
+        **{
+            f"amplified, {k} channels, {x}": Case(_one(nx.empty_graph(k)), steps=1, features=amplified(k, x))
+            for k in (3, 18)
+            for x in (0.99, 1.01)
+        },
+        "nearly spanned": Case(_one(nx.empty_graph(30)), steps=1, features=nearly_spanned(30)),
         **zero_products((5, 4), (3, 3)),
         **zero_products((3, 4), (18, 18)),
     }

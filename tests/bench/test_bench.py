@@ -1,4 +1,4 @@
-"""The measuring itself: the gate, the files, the slope, peers that compute what they say."""
+"""The measuring itself: the files, the slope, peers that compute what they say."""
 
 import csv
 import itertools
@@ -61,59 +61,6 @@ def test_peers_compute_subspace_iteration() -> None:
     ]
     for basis in results:
         torch.testing.assert_close(basis @ basis.T, top @ top.T, atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
-@pytest.mark.parametrize("trajectories", [1, 2])
-def test_gate_passes_what_is_right(normalization: str, trajectories: int) -> None:
-    graph = generated_graphs.random_batch(40, 30, seed=0)
-    options = {"operators": ["normalized_adjacency", "adjacency"], "num_trajectories": trajectories}
-    errors = gate.gate(graph, num_channels=6, num_steps=4, normalization=normalization, **options)
-    assert errors.acceptable
-    assert (errors.orthogonality > 0) == (normalization == "qr")
-
-
-def _spoil_features(states: torch.Tensor) -> None:
-    states[..., 0, :] += 0.01
-
-
-def _spoil_length(states: torch.Tensor) -> None:
-    states[..., -1, :] *= 1.01
-
-
-def _spoil_sign(states: torch.Tensor) -> None:
-    states[..., -1, :] *= -1
-
-
-def _spoil_subspace(states: torch.Tensor) -> None:
-    states[..., -1, :] = states[..., -1, :].roll(1, dims=0)
-
-
-def _zero_a_column(states: torch.Tensor) -> None:
-    states[..., -1, 2] = 0
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (_spoil_features, "the features differ by 0.01"),
-        (_spoil_length, "differs from the definition"),
-        (_spoil_sign, "wrong columns"),
-        (_spoil_subspace, "differs from the definition"),
-        (_zero_a_column, "wrong columns"),
-    ],
-)
-def test_gate_stops_a_wrong_result(monkeypatch: pytest.MonkeyPatch, spoil, message: str) -> None:
-    right = rfp.encode
-
-    def wrong(graph, **settings):
-        trajectory = right(graph, **settings)
-        spoil(trajectory.storage)
-        return trajectory
-
-    monkeypatch.setattr("rfp.bench.gate.rfp.encode", wrong)
-    with pytest.raises(gate.GateError, match=message):
-        gate.gate(generated_graphs.molecule_like(5), num_channels=4, num_steps=3)
 
 
 def test_matchings_are_symmetric_normalised_and_skewed() -> None:

@@ -15,7 +15,8 @@ from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import Events, NormalizationChoice, column_lengths
-from rfp.operators import Operator, as_operators, factors, rounding_norm
+from rfp.operator_norms import rounding_norm
+from rfp.operators import Operator, as_operators, factors
 from rfp.rounding import Rounding, rounding_unit
 from rfp.settings import COMPUTE_DTYPES, Settings
 

@@ -1,0 +1,109 @@
+r"""Norms of operators: what rounding of :math:`S a` scales with (:mod:`rfp.rounding`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rfp.operators import DenseOperator, MatrixOperator, Operator
+from rfp.ragged import owners
+from rfp.rounding import LONG_ROW
+
+Product = Callable[[Tensor], Tensor]
+
+
+def norm_of(operator: Operator, ptr: Tensor) -> Tensor | None:
+    r"""The norm of :math:`|S|` for each graph, ``[G]`` float64, or a bound on it: what rounding of ``S a`` scales with.
+
+    An operator may declare it, ``norm``, as a number or as ``[G]`` of them. For a matrix it is :func:`schur_bound`.
+    ``None`` for an operator that is a function and declares nothing. O(m).
+    """
+    declared: float | Tensor | None = getattr(operator, "norm", None)
+    if isinstance(declared, Tensor):
+        return declared.to(ptr.device, torch.float64)
+    if declared is not None:
+        return torch.full((len(ptr) - 1,), float(declared), dtype=torch.float64, device=ptr.device)
+    if isinstance(operator, DenseOperator):
+        matrix = operator.matrix.detach().double().abs()
+        return schur_bound(lambda x: matrix @ x, lambda x: matrix.T @ x, matrix.shape, ptr, ptr)
+    if isinstance(operator, MatrixOperator):
+        csr, value = operator.csr, operator.csr.value.double().abs()
+        row, col, none = csr.row, csr.col.long(), torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
+        by_rows: Product = lambda x: none.index_add(0, row, value * x[col])  # noqa: E731
+        by_columns: Product = lambda x: none.index_add(0, col, value * x[row])  # noqa: E731
+        return schur_bound(by_rows, by_columns, (csr.num_rows, csr.num_rows), ptr, ptr)
+    return None
+
+
+def schur_bound(
+    by_rows: Product, by_columns: Product, shape: tuple[int, ...], ptr: Tensor, column_ptr: Tensor
+) -> Tensor:
+    r"""The norm of :math:`|S|` is bounded by Schur's test with the roots of its row sums r and column sums c,
+
+    .. math:: \lVert S \rVert^2 \le \max_i \frac{(|S| \sqrt c)_i}{\sqrt{r_i}} \cdot
+        \max_j \frac{(|S|^\top \sqrt r)_j}{\sqrt{c_j}},
+
+    which is exact for a star and for a matrix of equal sums.
+
+    Args:
+        by_rows: :math:`x \mapsto |S| x`.
+        by_columns: :math:`x \mapsto |S|^\top x`.
+        shape: Of S.
+        ptr: ``[G + 1]``, the rows of each graph.
+        column_ptr: ``[G + 1]``, its columns.
+
+    Returns:
+        ``[G]`` float64.
+    """
+    in_rows, in_columns = (torch.ones(size, dtype=torch.float64, device=ptr.device) for size in shape)
+    r, c = by_rows(in_columns).sqrt(), by_columns(in_rows).sqrt()
+    rows, columns = (by_rows(c) / r).nan_to_num(nan=0.0), (by_columns(r) / c).nan_to_num(nan=0.0)  # 0 / 0: empty ones
+    return (_largest(rows[:, None], ptr) * _largest(columns[:, None], column_ptr))[:, 0].sqrt()
+
+
+def _largest(values: Tensor, ptr: Tensor) -> Tensor:  # [n, c] -> [G, c]
+    """The largest of each graph's, none of which is negative; 0 for a graph without nodes."""
+    if len(ptr) == 2:
+        return values.amax(0, keepdim=True) if len(values) else values.new_zeros(1, values.size(1))
+    return torch.segment_reduce(values, "max", lengths=ptr.diff(), axis=0, unsafe=ptr.is_cuda, initial=0.0)
+
+
+def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -> Tensor | None:
+    r"""The norm of :math:`|S|`, its long rows counted more: what rounding of ``S a`` scales with.
+
+    With :math:`g_i = \max(1, d_i / 64)` for a row of :math:`d_i` entries (:data:`rfp.rounding.LONG_ROW`), the smaller
+    of two bounds on the norm of :math:`\mathrm{diag}(g) |S|`:
+
+    .. math:: \max_i g_i \, \lVert S \rVert \quad\text{and}\quad
+        \lVert S \rVert + \lVert \mathrm{diag}(g - 1) \, S \rVert_F.
+
+    Args:
+        operator: S.
+        ptr: ``[G + 1]``.
+        largest: Nodes of the largest graph, if that is known: rows of small ones are not looked at.
+
+    Returns:
+        ``[G]`` float64; ``None`` where :func:`norm_of` is. O(m).
+    """
+    norm = norm_of(operator, ptr)
+    if norm is None or (largest is not None and largest <= LONG_ROW):
+        return norm
+    if isinstance(operator, DenseOperator):
+        matrix = operator.matrix.detach().double()
+        return with_long_rows(norm, (matrix != 0).sum(1), matrix.square().sum(1), ptr)
+    if isinstance(operator, MatrixOperator):
+        csr = operator.csr
+        none = torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
+        return with_long_rows(norm, csr.crow.diff(), none.index_add(0, csr.row, csr.value.double().square()), ptr)
+    return norm
+
+
+def with_long_rows(norm: Tensor, entries: Tensor, squares: Tensor, ptr: Tensor) -> Tensor:
+    """:func:`rounding_norm` of matrices of this norm ``[G]``, from the number of entries of each row and their sum of
+    squares, ``[n]``.
+    """
+    times = (entries.double() / LONG_ROW).clamp_min(1.0)
+    beyond = torch.zeros_like(norm).index_add(0, owners(ptr.diff(), len(times)), (times - 1).square() * squares)
+    return torch.minimum(norm * _largest(times[:, None], ptr)[:, 0].clamp_min(1.0), norm + beyond.sqrt())
