@@ -76,12 +76,15 @@ def limit_memory(num_bytes: int) -> None:
     on top, so the bound is that of what is in memory. Pages of files are not counted: the system takes them back.
     """
     import numpy as np
+    import torch
 
     from rfp.partitioned import kernels
 
-    one = np.ones((1, 1, 8), dtype=np.float32)
-    kernels.times(one, np.ones((1, 8, 8)))
-    kernels.add_gram(one)
+    # Long enough for every thread to be started: their stacks are mapped, and hardly used.
+    some = np.ones((1 << 14, 1, 8), dtype=np.float32)
+    kernels.times(some, np.ones((1, 8, 8)))
+    kernels.add_gram(some)
+    torch.ones(1 << 18).cos_()
     with open("/proc/self/status") as lines:
         sizes = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     mapped, resident = (int(sizes[name][0]) * 1024 for name in ("VmData", "RssAnon"))

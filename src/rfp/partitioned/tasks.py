@@ -7,7 +7,9 @@ same task writes the same bytes. Only k x k matrices are returned.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -117,8 +119,8 @@ def write_values(plan: Plan, operator: int, block: int) -> None:
     side, symmetric = ("sym", True) if wanted.side == "sym" else ("", plan.graph.symmetric)
 
     def degree(axis: str, with_loops: bool) -> Tensor:
-        sums = load(layout.sums_file("row" if symmetric else axis, side))
-        return torch.from_numpy(sums + ~load(layout.loops_file(side)) if with_loops else sums)
+        sums = load(layout.sums_file("row" if symmetric else axis, side), mapped=True)
+        return torch.from_numpy(sums + ~load(layout.loops_file(side), mapped=True) if with_loops else sums)
 
     first, second = (torch.from_numpy(end) for end in ((col, row) if wanted.transposed else (row, col)))
     entries = EntryTable(first, second, torch.from_numpy(value).double(), degree)
@@ -185,6 +187,7 @@ class _Panels:
         with self.guard:
             if self.panel is None or self.key != (plan, name, panel):
                 self.key, self.panel = None, None
+                give_back_memory()
                 self.panel = torch.from_numpy(_whole_panel(plan, name, panel)).to(device_here(plan.device))
                 self.key = (plan, name, panel)
             return self.panel
@@ -204,6 +207,12 @@ def _whole_panel(plan: Plan, name: str, panel: int) -> Array:
     for block in range(plan.graph.num_blocks):
         out[plan.graph.rows(block)] = load(plan.layout.block_file(name, panel, block)).reshape(-1, width)
     return out
+
+
+def give_back_memory() -> None:
+    """Hand what was freed back to the system: the C library keeps holes between what is still used (GNU only)."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_panel() -> None:
