@@ -4,23 +4,24 @@ BIN := .venv/bin
 SETUP := .venv/.installed
 DOCS := .venv/.docs-installed
 
-.PHONY: help demo test torture faults fuzz lint types docs-quick docs-check docs dist bench clean
+.PHONY: help demo test torture faults fuzz lint types docs-check docs dist bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
-# torch goes in first and pinned, so that no other package can pull in a second one.
+# One call of pip, with every version pinned, so that no package can pull in a second torch.
+INSTALL := $(BIN)/python -m pip install --quiet $(PIP_OPTIONS) -c constraints.txt
+
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
 	@touch $(SETUP)
 
 demo: $(SETUP)  ## Encode a small graph and watch noise turn into eigenvectors
 	$(BIN)/rfp demo
 
-test: $(SETUP)  ## Run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(SETUP)  ## Run the tests, the examples of docstrings among them
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 torture: $(SETUP)  ## Some 10,000 small problems that are hard on orthonormalisation, in every backend of a CPU (minutes)
 	RFP_TORTURE=3500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/backends/test_small_problems.py
@@ -38,17 +39,13 @@ lint: $(SETUP)  ## ruff, lint and format
 types: $(SETUP)  ## Strict type check of src/
 	$(BIN)/mypy
 
-docs-quick: $(SETUP)  ## Doctests, and the code blocks of the README and the first pages
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/rfp -p no:cacheprovider
-	$(BIN)/python tests/run_documents.py README.md $(addprefix docs/,start/index.md guides/pyg.md guides/models.md guides/data.md guides/reading.md concepts/adding.md)
+docs-check: $(SETUP)  ## Run every code block of the README and of docs/, and the examples
+	$(BIN)/python -m tests.run_documents
 
-docs-check: $(SETUP)  ## Doctests, the README's code blocks and the examples
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/rfp -p no:cacheprovider
-	$(BIN)/python tests/run_documents.py
-
-$(DOCS): $(SETUP)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
-	@touch $(DOCS)
+$(DOCS): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) -e '.[dev,docs]'
+	@touch $(SETUP) $(DOCS)
 
 docs: $(DOCS)  ## Build the site in docs/_build/html, run its notebooks, follow its links, try its search
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -j 2 -W --keep-going -q -b html docs docs/_build/html
@@ -61,7 +58,7 @@ dist: $(DOCS)  ## Build wheel and sdist, check them, install the wheel and try i
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -p no:cacheprovider tests/check_wheel.py
 
 bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL) -e '.[dev,bench]'
 	$(BIN)/rfp bench
 
 clean:  ## Remove .venv and caches

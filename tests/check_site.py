@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from sphinx.util.inventory import InventoryFile
 
+import rfp
 from tests.explorer.browser import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,16 +114,21 @@ def public_names(source: str) -> Iterator[str]:
     return (name for name in own if not name.startswith("_"))
 
 
-def documented_objects() -> dict[str, list[Any]]:
-    """Name -> the objects that the reference has under it, in whatever module."""
+def documented_names() -> set[str]:
+    """Full names of what the reference has."""
     with (SITE / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", os.path.join)
+    kinds = ("py:class", "py:exception", "py:function", "py:data")
+    return {name for kind in kinds for name in inventory.get(kind, {})}
+
+
+def documented_objects() -> dict[str, list[Any]]:
+    """Name -> the objects that the reference has under it, in whatever module."""
     found: dict[str, list[Any]] = {}
-    for kind in ("py:class", "py:exception", "py:function", "py:data"):
-        for full_name in inventory.get(kind, {}):
-            module, _, name = full_name.rpartition(".")
-            with contextlib.suppress(ImportError, AttributeError):
-                found.setdefault(name, []).append(getattr(import_module(module), name))
+    for full_name in documented_names():
+        module, _, name = full_name.rpartition(".")
+        with contextlib.suppress(ImportError, AttributeError):
+            found.setdefault(name, []).append(getattr(import_module(module), name))
     return found
 
 
@@ -147,6 +153,12 @@ def test_every_public_name_is_in_the_reference() -> None:
                 missing.append(f"{module.__name__}.{name}")
     assert missing == []
     assert count > 500
+
+
+def test_what_is_imported_from_rfp_itself_is_in_the_reference_under_that_name() -> None:
+    names = set(rfp.__all__) - {"__version__"}
+    assert len(names) > 15
+    assert {f"rfp.{name}" for name in names} - documented_names() == set()
 
 
 def test_every_command_is_in_the_reference() -> None:

@@ -1,7 +1,8 @@
 """The wheel: complete, and enough of itself. Run by ``make dist`` after the build.
 
-For each extra there is an environment that holds the wheel and exactly the packages that the extra declares, with what
-those need, linked from the environment of development: what is not declared cannot be imported. Nothing is downloaded.
+For each extra there is a folder that holds the wheel and exactly the packages that the extra declares, with what those
+need, linked from the environment of development: what is not declared cannot be imported. Without extras and with all
+of them pip installs the wheel into an environment of its own, and finds there what it declares. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, PathDistribution, distribution
 from pathlib import Path
 
@@ -19,6 +21,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from rfp import __version__
+from tests.branches import Answer, Branches
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEEL = ROOT / "dist" / f"torch_rfp-{__version__}-py3-none-any.whl"
@@ -94,31 +97,45 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def link(extra: str, folder: Path) -> None:
+    """Put the declared packages into a folder that is to be on Python's path."""
+    for name, place in declared(extra).items():
+        if place.exists() and not (folder / name).exists():
+            (folder / name).symlink_to(place)
+
+
 def environment(folder: Path, extra: str) -> Path:
     """A folder to be put on Python's path: the wheel and the declared packages."""
     site = folder / "site"
     site.mkdir()
     with zipfile.ZipFile(WHEEL) as wheel:
         wheel.extractall(site)
-    for name, place in declared(extra).items():
-        if place.exists() and not (site / name).exists():
-            (site / name).symlink_to(place)
+    link(extra, site)
     return site
 
 
-def run_there(site: Path, lines: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run lines with nothing but the standard library and that folder on the path."""
-    code = SCRIPT.format(site=str(site), lines=lines)
-    command = [sys.executable, "-S", "-E", "-s", "-c", code]
-    return subprocess.run(command, cwd=site.parent, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def branches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Branches]:
+    """Processes that know the standard library, and torch and what else is declared without any extra, loaded once."""
+    base = tmp_path_factory.mktemp("base")
+    link("", base)
+    prelude = f"sys.path.insert(0, {str(base)!r})\nimport numpy, scipy.sparse, torch, torch_geometric.data"
+    found = Branches(prelude, options=("-S", "-E", "-s"))
+    yield found
+    found.close()
+
+
+def run_there(branches: Branches, site: Path, lines: list[str]) -> Answer:
+    """Run lines with that folder first on the path."""
+    return branches.run(site.parent, "lines", SCRIPT.format(site=str(site), lines=lines))
 
 
 @pytest.mark.parametrize("extra", WORKS)
-def test_what_an_extra_declares_is_enough(extra: str, tmp_path: Path) -> None:
+def test_what_an_extra_declares_is_enough(branches: Branches, extra: str, tmp_path: Path) -> None:
     site = environment(tmp_path, extra)
     shutil.copy(ROOT / "examples" / "karate.csv", tmp_path)
-    done = run_there(site, WORKS[extra])
-    assert done.returncode == 0, f"[{extra}]\n{done.stdout}{done.stderr}"
+    done = run_there(branches, site, WORKS[extra])
+    assert done.status == 0, f"[{extra}]\n{done.output}"
 
 
 def test_every_extra_for_users_is_tried() -> None:
@@ -126,10 +143,10 @@ def test_every_extra_for_users_is_tried() -> None:
     assert extras - {"all", "bench", "dev", "docs"} == WORKS.keys() - {""}
 
 
-def test_a_command_without_its_extra_names_it(tmp_path: Path) -> None:
-    done = run_there(environment(tmp_path, ""), ["rfp --version"])
-    assert done.returncode != 0
-    assert "torch-rfp[cli]" in done.stderr
+def test_a_command_without_its_extra_names_it(branches: Branches, tmp_path: Path) -> None:
+    done = run_there(branches, environment(tmp_path, ""), ["rfp --version"])
+    assert done.status != 0
+    assert "torch-rfp[cli]" in done.output
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else() -> None:
@@ -160,16 +177,50 @@ def pythons() -> list[str]:
     return [name for name in names if name and subprocess.run([name, "-V"], capture_output=True).returncode == 0]
 
 
+def venv(python: str, folder: Path, packages: Path | None = None) -> Path:
+    """The interpreter of a new environment; the packages of a folder are seen in it as if installed."""
+    subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True)
+    if packages is not None:
+        site = next((folder / "lib").glob("python3.*")) / "site-packages"
+        (site / "packages.pth").write_text(f"{packages}\n")
+    return folder / "bin" / "python"
+
+
+def install(inside: Path, *what: str) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(inside), "install", "--quiet", "--no-index", *what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
 def test_it_installs_into_an_empty_environment(python: str, tmp_path: Path) -> None:
     """By pip, into a new environment without any package; what needs none of them works there."""
-    subprocess.run([python, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
-    inside = tmp_path / "venv" / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", str(inside), "install", "--quiet", "--no-deps", str(WHEEL)]
-    subprocess.run(install, check=True)
+    inside = venv(python, tmp_path / "venv")
+    install(inside, "--no-deps", str(WHEEL))
     code = "import rfp, sys; assert sys.prefix in rfp.__file__; print(rfp.__version__, 'torch' in sys.modules)"
     done = subprocess.run([str(inside), "-E", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [__version__, "False"]
     package = tmp_path / "venv" / "lib" / Path(python).name / "site-packages" / "rfp"
     subprocess.run([str(inside), "-m", "compileall", "-q", str(package)], check=True)
     assert (tmp_path / "venv" / "bin" / "rfp").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "command"),
+    [
+        ("", ["python", "-E", "-c", WORKS[""][0]]),
+        ("all", ["rfp", "encode", "karate.csv", "-k", "2", "--backend", "sparse", "-o", "karate.parquet", "--quiet"]),
+    ],
+    ids=["without extras", "all extras"],
+)
+def test_pip_finds_what_the_wheel_declares(extra: str, command: list[str], tmp_path: Path) -> None:
+    """In a new environment whose other packages are those that the extra declares: pip resolves and adds the wheel."""
+    (tmp_path / "packages").mkdir()
+    link(extra, tmp_path / "packages")
+    inside = venv(sys.executable, tmp_path / "venv", tmp_path / "packages")
+    install(inside, f"{WHEEL}[{extra}]" if extra else str(WHEEL))
+    shutil.copy(ROOT / "examples" / "karate.csv", tmp_path)
+    environment = {"PATH": f"{inside.parent}", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    command = [str(inside.parent / command[0]), *command[1:]]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -12,6 +12,12 @@ import torch
 from rfp.graph import Graph
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: side by side, none is left alone at the end (``--no-loadscope-reorder``)."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """The folder of raw data sets; tests that need it are skipped, by name, without ``RFP_DATA``."""

@@ -1,7 +1,7 @@
 """Run what the documents show: every Python and shell block of README.md and docs/, and every example.
 
-    python tests/run_documents.py                  # all
-    python tests/run_documents.py docs/start/index.md
+    python -m tests.run_documents                  # all
+    python -m tests.run_documents docs/start/index.md
 
 A block runs in a process of its own, in a temporary folder in which ``examples/`` is the project's own; the blocks of
 one document share the folder, so a file written by one can be read by the next. Blocks fenced as ``text`` are output
@@ -11,7 +11,6 @@ and are not run, nor are shell lines that set the project up (``pip``, ``git``, 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -24,48 +23,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.branches import Answer, Branches
+
 ROOT = Path(__file__).resolve().parent.parent
 SET_UP = ("pip ", "git ", "make ", "cd ")
-# A process that has loaded what nearly every block begins with, and branches off one for each of them: (folder, label,
-# code, arguments) as JSON on a line in, JSON on a line out. With arguments the command `rfp` is called with them, in
-# place of the code. A block shares nothing with the others but the time it took to import torch.
-BRANCHES = """
-import json, os, sys, time, traceback
-import numpy, scipy.sparse, torch, torch_geometric.data, torch_geometric.nn
-import rfp.cli.main, rfp.nn
-replies = os.fdopen(os.dup(1), "w")
-for line in sys.stdin:
-    folder, label, code, arguments = json.loads(line)
-    start = time.perf_counter()
-    with open(os.path.join(folder, ".output"), "w") as output:
-        child = os.fork()
-        if child == 0:
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-            os.chdir(folder)
-            status = 1
-            try:
-                if arguments is None:
-                    sys.argv = [label]
-                    exec(compile(code, label, "exec"), {"__name__": "__main__", "__file__": label})
-                else:
-                    sys.argv = ["rfp", *arguments]
-                    rfp.cli.main.main()
-                status = 0
-            except SystemExit as stop:
-                status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-            except BaseException:
-                traceback.print_exc()
-            try:
-                sys.stdout.flush()
-                sys.stderr.flush()
-            finally:
-                os._exit(status)
-    status = os.waitpid(child, 0)[1]
-    with open(os.path.join(folder, ".output"), errors="replace") as output:
-        answer = {"status": status, "seconds": time.perf_counter() - start, "output": output.read()}
-    os.remove(os.path.join(folder, ".output"))
-    print(json.dumps(answer), file=replies, flush=True)
+# What many blocks begin with, used once: imports, and the kernels of an encoding.
+IMPORTS = """
+import lightning, matplotlib.pyplot, networkx, numpy, scipy.sparse, torch, torch_geometric.data, torch_geometric.nn
+import rfp.cli.main, rfp.nn, rfp.train
+rfp.encode(networkx.path_graph(3), num_channels=2, num_steps=2)
 """
 
 
@@ -99,32 +65,15 @@ def run(label: str, command: list[str], folder: Path) -> bool:
     return report(label, done.returncode == 0, time.perf_counter() - start, f"{done.stdout}{done.stderr}\n")
 
 
-class Branches:
-    """Runs blocks and commands in processes that branch off one that has torch loaded; one for each thread."""
-
-    def __init__(self) -> None:
-        pipe = subprocess.PIPE
-        command = [sys.executable, "-c", BRANCHES]
-        self.process = subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, text=True)
-
-    def run(self, folder: Path, label: str, code: str, arguments: list[str] | None = None) -> bool:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([str(folder), label, code, arguments]) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        return report(label, answer["status"] == 0, answer["seconds"], answer["output"])
-
-
 _OF_THREADS = threading.local()
 
 
-def branches() -> Branches:
-    """Those of this thread."""
+def branch(folder: Path, label: str, code: str, arguments: list[str] | None = None) -> bool:
+    """Run a block or a command in a process that branches off one with torch loaded; each thread has its own."""
     if not hasattr(_OF_THREADS, "branches"):
-        _OF_THREADS.branches = Branches()
-    found: Branches = _OF_THREADS.branches
-    return found
+        _OF_THREADS.branches = Branches(IMPORTS, environment=environment())
+    answer: Answer = _OF_THREADS.branches.run(folder, label, code, arguments)
+    return report(label, answer.status == 0, answer.seconds, answer.output)
 
 
 def arguments_of_rfp(line: str) -> list[str] | None:
@@ -143,25 +92,25 @@ def run_document(document: Path) -> list[bool]:
         shutil.copytree(ROOT / "examples", folder / "examples")
         if "\n>>> " in document.read_text():  # such blocks share their names and are held to the output they show
             code = f"import doctest, sys; sys.exit(doctest.testfile({str(document)!r}, module_relative=False).failed)"
-            good.append(branches().run(folder, f"{name} as doctest", code))
+            good.append(branch(folder, f"{name} as doctest", code))
         for line, language, code in blocks(document):
             label = f"{name}:{line}"
             if language == "python" and not code.startswith(">>>"):
-                good.append(branches().run(folder, label, code))
+                good.append(branch(folder, label, code))
             elif language in ("bash", "sh", "shell", "console"):
                 for command in shell_lines(code):
                     arguments = arguments_of_rfp(command)
                     good.append(
                         run(label, ["bash", "-euo", "pipefail", "-c", command], folder)
                         if arguments is None
-                        else branches().run(folder, label, "", arguments)
+                        else branch(folder, label, "", arguments)
                     )
     return good
 
 
 def run_example(example: Path) -> list[bool]:
     with tempfile.TemporaryDirectory() as name:
-        return [branches().run(Path(name), str(example), example.read_text())]
+        return [branch(Path(name), str(example), example.read_text())]
 
 
 def main(names: list[str]) -> int:

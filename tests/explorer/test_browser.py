@@ -15,7 +15,10 @@ import rfp
 from rfp.explorer.server import karate_club
 from tests.explorer.browser import CHROMIUM, FLAGS, RunningServer, Tab, running
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: apt-get install chromium"),
+]
 CLUB = karate_club().graph
 OpenTab = Callable[..., Tab]
 

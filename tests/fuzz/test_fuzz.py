@@ -9,6 +9,7 @@ from rfp.io.readers import FORMATS
 from tests.fuzz.corpus import seeds
 from tests.fuzz.harness import fuzz
 
+pytestmark = pytest.mark.slow
 COUNT = 300
 
 

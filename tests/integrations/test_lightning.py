@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parent / "ddp_script.py"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("fault_driver.py")
 PHASES = ("draw", "write_values", "multiply", "gram", "triangle", "apply", "apply_to_basis")
 every_fault = pytest.mark.skipif(not os.environ.get("RFP_FAULTS"), reason="minutes; RFP_FAULTS=1 runs it")

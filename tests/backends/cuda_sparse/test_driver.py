@@ -13,6 +13,7 @@ from tests.backends import triton_cases
 from tests.backends.fused.test_driver import check_ill_conditioned, expected
 from tests.backends.learned.test_driver import OnGpu
 
+pytestmark = pytest.mark.slow
 CASES = triton_cases.sparse_cases()
 
 

@@ -19,6 +19,7 @@ from tests.backends import triton_cases
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch
 
+pytestmark = pytest.mark.slow
 CASES = triton_cases.fused_cases()
 
 

@@ -24,6 +24,7 @@ from tests.backends.test_backends import chosen
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.slow
 CASES = learned_cases.cases()
 
 
