@@ -23,6 +23,7 @@ from rfp.available import triton_available
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
+from rfp.pages import empty
 
 Distribution = str | Callable[[Tensor], Tensor]
 
@@ -128,7 +129,7 @@ def random_features(
         )
         return drawn.transpose(0, 1)
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
-    out = torch.empty(max(stop - start, 0), num_trajectories, 2 * pairs, dtype=dtype, device=device)
+    out = empty(max(stop - start, 0), num_trajectories, 2 * pairs, dtype=dtype, device=device)
     words = num_trajectories * pairs
     chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // words)
     for lo in range(start, stop, chunk):

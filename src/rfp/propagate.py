@@ -127,7 +127,7 @@ def run_problem(
     """
     stepping = record is not None or not sink.takes_whole
     backend, reason = chosen or choose(problem, problem.settings.backend, stepping=stepping)
-    watch = FiniteWatch(problem, looks)
+    watch = FiniteWatch(problem, looks, recorded=record is not None)
     if backend.whole is None or stepping:
         events = _step_by_step(problem, backend, sink, watch, record, progress)
     else:

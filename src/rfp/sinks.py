@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rfp.backends.problem import Problem
 from rfp.errors import ArgumentError
+from rfp.pages import empty
 
 _NUMPY = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
 
@@ -61,7 +62,7 @@ class Memory:
             self._parts.append(state.transpose(0, 1))
             return state
         if self._storage is None:
-            self._storage = torch.empty(self._shape, dtype=self.dtype, device=self._device)
+            self._storage = empty(*self._shape, dtype=self.dtype, device=self._device)
         return self._storage[:, :, operator, step].copy_(state.transpose(0, 1))
 
     def whole(self, storage: Tensor) -> None:

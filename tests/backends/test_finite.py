@@ -158,3 +158,15 @@ def test_a_module_looks_in_evaluation_and_leaves_it_to_the_loss_in_training(oper
     assert not out[:, 4:].isfinite().any()
     with pytest.raises(NotFiniteError, match=error(4)):
         module.eval()(STEEP, x=torch.ones(2, 1))
+
+
+def test_steps_between_the_first_and_the_last_are_told_of_by_their_own_qr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch does not read them again; what is made of them by a record is looked at in full."""
+    looked: list[int] = []
+    monkeypatch.setattr("rfp.backends.finite.all_finite", lambda state: looked.append(1) or True)
+    operator = rfp.operators.from_matrix(torch.eye(6).to_sparse())
+    start = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    list(rfp.states(operator, start, num_steps=5, backend="sparse"))
+    assert len(looked) == 2
+    rfp.propagate(operator, start, num_steps=5, backend="sparse", record=lambda a, ptr: 2 * a)
+    assert len(looked) == 2 + 6

@@ -12,6 +12,7 @@ from rfp.backends.compiled import kernels as compiled
 from rfp.backends.problem import Problem, tell_nobody
 from rfp.normalization import Events, dependence_tolerance
 from rfp.operators import MatrixOperator
+from rfp.pages import empty
 
 _CODES = {"none": 0, "l2": 1, "qr": 2}
 
@@ -27,7 +28,7 @@ def compiled_trajectory(
     b, n, k = problem.features.shape
     steps = problem.num_steps
     features = problem.features.transpose(0, 1).contiguous()
-    out = torch.empty(n, b, len(operators), steps + 1, k, dtype=problem.features.dtype)
+    out = empty(n, b, len(operators), steps + 1, k, dtype=problem.features.dtype)
     units, zeros = problem.rounding_units(), 0
     for start, stop in _runs_of_one_pattern(operators):
         csr = operators[start].csr

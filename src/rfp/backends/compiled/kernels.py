@@ -27,17 +27,24 @@ from typing import Any
 import numpy as np
 import torch
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from torch import Tensor
 
 from rfp.errors import ArgumentError
+from rfp.pages import empty
 
 # How far ahead of their use the sparse product fetches neighbours: 8 rows of 64 numbers, but at most 16 rows.
 _NUMBERS_AHEAD, _ROWS_AHEAD = 512, 16
-# Rows copied into a buffer for a dense product: 64 x 64 doubles are half of a first-level cache.
-_ROWS = 64
+# Registers of 512 bits: eight of them hold a tile of a dense product, and eight chains of additions keep two
+# multipliers busy. Of the shorter registers of other processors four rows of a tile take as many.
+_WIDE = bool(get_host_cpu_features().get("avx512f"))
+# Rows copied into a buffer for a dense product: as doubles, 64 columns wide, half of a first-level cache.
+_ROWS = 32 if _WIDE else 64
+# Rows that a dense product takes at a time, and so may write beyond the last.
+_TALL = 8 if _WIDE else 4
 # One Cholesky pass in float64 loses (condition number)² x 1e-16 of orthogonality. Beyond this bound on
 # ||a||_F ||R⁻¹||_F, which is at least the condition number, Gram-Schmidt takes over: 1 step in 200 for molecules. Below
 # it, a second pass makes float64 columns orthonormal to the last digits; float32 ones need none.
@@ -176,6 +183,14 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy")
 _helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
+@_helper
+def _buffer(like, rows, width):
+    """Zeros of the type of ``like``, ``[rows, width]``, at the start of a cache line: no vector lies across two."""
+    flat = np.zeros(rows * width + 64 // like.itemsize, like.dtype)
+    first = (64 - np.int64(flat.ctypes.data) % 64) % 64 // like.itemsize
+    return flat[first : first + rows * width].reshape(rows, width)
+
+
 @cache
 def _pool(process: int, num_threads: int) -> ThreadPoolExecutor:
     """One pool for each process, because threads do not survive a fork."""
@@ -264,14 +279,20 @@ def spmm(
     """
     num_rows, width = len(crow) - 1, a.size(1)
     shape = (len(a) if some_rows else num_rows, width)
-    out = torch.empty(num_rows, width, dtype=a.dtype) if out is None else out
+    out = empty(num_rows, width, dtype=a.dtype) if out is None else out
     arrays = (crow.numpy(), col.numpy(), value.numpy(), _check("a", a, *shape), _check("out", out, num_rows, width))
     _run(_spmm_kernel, _cuts(arrays[0] + np.arange(len(crow)), 1 << 14), *arrays)  # an empty row costs something too
     return out
 
 
+@njit(inline="always")
+def _at(a, i, j):
+    """One number, without the look at negative indices that `a[i, j]` begins with."""
+    return _lane(_load(a, (i, j), 1), 0)
+
+
 @_helper
-def _add_gram(a, rows, g):
+def _add_gram_in_fours(a, rows, g):
     """g += aᵀ a over the first rows: the upper triangle, in tiles of 4 x 8 that stay in registers."""
     for j in range(0, a.shape[1], 8):
         for i in range(0, j + 8, 4):
@@ -285,9 +306,33 @@ def _add_gram(a, rows, g):
             _store4(s0, s1, s2, s3, g, i, j)
 
 
+@_helper
+def _add_gram_in_eights(a, rows, g):
+    """The same sums in tiles of 8 x 8."""
+    for j in range(0, a.shape[1], 8):
+        for i in range(0, j + 8, 8):
+            s0, s1, s2, s3 = _load4(g, i, j, 8)
+            s4, s5, s6, s7 = _load4(g, i + 4, j, 8)
+            for r in range(rows):
+                right = _load(a, (r, j), 8)
+                s0 = _fma(s0, _at(a, r, i), right)
+                s1 = _fma(s1, _at(a, r, i + 1), right)
+                s2 = _fma(s2, _at(a, r, i + 2), right)
+                s3 = _fma(s3, _at(a, r, i + 3), right)
+                s4 = _fma(s4, _at(a, r, i + 4), right)
+                s5 = _fma(s5, _at(a, r, i + 5), right)
+                s6 = _fma(s6, _at(a, r, i + 6), right)
+                s7 = _fma(s7, _at(a, r, i + 7), right)
+            _store4(s0, s1, s2, s3, g, i, j)
+            _store4(s4, s5, s6, s7, g, i + 4, j)
+
+
+_add_gram = _add_gram_in_eights if _WIDE else _add_gram_in_fours
+
+
 @_kernel
 def _gram_kernel(a, partial, piece, first, last):
-    rows = np.zeros((_ROWS, partial.shape[2]))
+    rows = _buffer(partial, _ROWS, partial.shape[2])
     for b in range(a.shape[1]):
         for start in range(first, last, _ROWS):
             count = min(_ROWS, last - start)
@@ -317,8 +362,8 @@ def gram(a: Tensor) -> Tensor:
 
 
 @_helper
-def _times_upper(a, rows, w, out):
-    """out = a w over the first rows, w upper triangular; up to 3 rows more are written."""
+def _times_upper_in_fours(a, rows, w, out):
+    """out = a w over the first rows, w upper triangular; up to ``_TALL - 1`` rows more are written."""
     for j in range(0, a.shape[1], 8):
         for r in range(0, rows, 4):
             s0 = _zeros(a, 8)
@@ -333,9 +378,44 @@ def _times_upper(a, rows, w, out):
             _store4(s0, s1, s2, s3, out, r, j)
 
 
+@njit(inline="always")
+def _tile_of_eight(a, r, w, j, out, lanes):
+    s0 = _zeros(a, lanes)
+    s1, s2, s3, s4, s5, s6, s7 = s0, s0, s0, s0, s0, s0, s0
+    for i in range(j + lanes):
+        right = _load(w, (i, j), lanes)
+        s0 = _fma(s0, _at(a, r, i), right)
+        s1 = _fma(s1, _at(a, r + 1, i), right)
+        s2 = _fma(s2, _at(a, r + 2, i), right)
+        s3 = _fma(s3, _at(a, r + 3, i), right)
+        s4 = _fma(s4, _at(a, r + 4, i), right)
+        s5 = _fma(s5, _at(a, r + 5, i), right)
+        s6 = _fma(s6, _at(a, r + 6, i), right)
+        s7 = _fma(s7, _at(a, r + 7, i), right)
+    _store4(s0, s1, s2, s3, out, r, j)
+    _store4(s4, s5, s6, s7, out, r + 4, j)
+
+
+@_helper
+def _times_upper_in_eights(a, rows, w, out):
+    """The same sums, eight rows at a time and 64 bytes of each."""
+    j, width = 0, a.shape[1]
+    while a.itemsize == 4 and j + 16 <= width:
+        for r in range(0, rows, 8):
+            _tile_of_eight(a, r, w, j, out, 16)
+        j += 16
+    while j < width:
+        for r in range(0, rows, 8):
+            _tile_of_eight(a, r, w, j, out, 8)
+        j += 8
+
+
+_times_upper = _times_upper_in_eights if _WIDE else _times_upper_in_fours
+
+
 @_kernel
 def _apply_kernel(a, w, out, piece, first, last):
-    rows, product = np.zeros((_ROWS, w.shape[2]), a.dtype), np.empty((_ROWS, w.shape[2]), a.dtype)
+    rows, product = _buffer(a, _ROWS, w.shape[2]), _buffer(a, _ROWS, w.shape[2])
     for b in range(a.shape[1]):
         for start in range(first, last, _ROWS):
             count = min(_ROWS, last - start)
@@ -356,7 +436,7 @@ def apply(a: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
         weight: ``[k, k]``, or ``[B, k, k]``; entries below the diagonal are taken to be zero.
         out: Like ``a``; may be ``a``, or one step of a trajectory.
     """
-    out = torch.empty_like(a, memory_format=torch.contiguous_format) if out is None else out
+    out = empty(*a.shape, dtype=a.dtype) if out is None else out
     if a.dim() == 2:
         apply(a[:, None], weight[None], out[:, None])
         return out
@@ -551,9 +631,12 @@ def _small_graphs_kernel(
     width, largest, twice = (k + 7) // 8 * 8, 0, features.itemsize == 8
     for graph in range(start, stop):
         largest = max(largest, ptr[graph + 1] - ptr[graph])
-    x, y = np.zeros((largest + 3, width)), np.zeros((largest + 3, width))  # _times_upper writes 4 rows at a time
-    g, w = np.zeros((width, width)), np.zeros((width, width))
-    before, after, noise = np.zeros(width), np.zeros(width), np.zeros(width)
+    x, y = (
+        _buffer(units, largest + _TALL - 1, width),
+        _buffer(units, largest + _TALL - 1, width),
+    )  # as _times_upper writes
+    g, w = _buffer(units, width, width), _buffer(units, width, width)
+    before, after, noise = _buffer(units, 1, width)[0], _buffer(units, 1, width)[0], _buffer(units, 1, width)[0]
     for graph in range(start, stop):
         first, n = ptr[graph], ptr[graph + 1] - ptr[graph]
         for o in range(values.shape[0]):

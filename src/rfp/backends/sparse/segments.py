@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rfp.available import compiled_available
+from rfp.pages import empty
 from rfp.precision import matmul_precision
 from rfp.ragged import pad
 
@@ -110,7 +111,7 @@ class Segments:
 
     def _apply(self, a: Tensor, weight: Tensor, upper: bool) -> Tensor:
         num_trajectories, n, k = a.shape
-        out = torch.empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
+        out = empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
         if upper and self.num_graphs == 1 and self._compiled(a):
             from rfp.backends.compiled import kernels as compiled
 
