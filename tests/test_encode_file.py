@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import rfp
+import rfp.encode_file as encode_file_module
 from rfp.encode_file import FileJob, Progress, encode_file
 from rfp.errors import ArgumentError, FileError, NumericalError, WriteError
 from rfp.io import LoadedGraph, ReadOptions
@@ -169,3 +171,22 @@ def test_several_files_and_another_format(edges: Path) -> None:
     stored = torch.load(out, weights_only=True)
     assert stored["encoding"].shape == (4, 8)
     assert stored["node_ids"] == ["ann", "bob", "cy", "dan"]
+
+
+def test_a_small_graph_in_a_new_process_is_done_before_numba_is_loaded(
+    edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the plain loop, which the report says; a larger one, and one in a process that has Numba, is not."""
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    for keep in ("all", "last"):
+        report = encode_file(job(edges, keep=keep, force=True))["report"]
+        assert report["backend"] == "reference"
+        assert "Numba" in report["reason"]
+    graph = rfp.read_graph(edges).graph
+    small = encode_file_module._done_before_numba_is_loaded
+    assert small(SETTINGS, graph)
+    assert not small(replace(SETTINGS, num_steps=1000), graph)
+    assert not small(replace(SETTINGS, num_channels=4000), graph)
+    assert not small(replace(SETTINGS, backend="compiled"), graph)
+    monkeypatch.setitem(sys.modules, "numba", sys)
+    assert not small(SETTINGS, graph)

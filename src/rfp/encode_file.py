@@ -18,6 +18,7 @@ from torch import Tensor
 from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.backends import choose
 from rfp.backends.problem import Problem
+from rfp.backends.reference import REFERENCE
 from rfp.baselines.fastrp import FastRP, fast_random_projection
 from rfp.encode import encode
 from rfp.errors import ArgumentError, FileError, WriteError
@@ -36,6 +37,9 @@ from rfp.trajectory import Report, kept_steps
 MEMORY_SHARE = 0.7
 # Steps beyond which nobody waits: a step takes 5 to 100 microseconds even on a graph of a few nodes.
 MAX_STEPS = 1_000_000
+# Decompositions, and multiplications in them (n k² for each), up to which a new process is done by the plain loop
+# before it would have loaded Numba: some tenths of a second.
+ALONE_MAX_DECOMPOSITIONS, ALONE_MAX_WORK = 512, 10**8
 
 
 class MemoryShortError(ArgumentError):
@@ -268,8 +272,12 @@ def _in_memory(job: FileJob, graph: Graph, progress: Progress) -> tuple[Tensor, 
         dtype = job.settings.dtype
         rows = fast_random_projection(graph, job.fastrp, x=x, dtype=dtype, progress=progress.advance)
         return rows.to("cpu", job.settings.kept_dtype), Report("fastrp", "the preset")
-    problem = None if job.keep == "all" or job.settings.cache is not None else Problem.of(job.settings, graph)
+    alone = _done_before_numba_is_loaded(job.settings, graph)
+    whole = job.keep == "all" or job.settings.cache is not None
+    problem = Problem.of(job.settings, graph) if alone or not whole else None
     chosen = None if problem is None else choose(problem, job.settings.backend)
+    if alone:
+        chosen = REFERENCE, "a small graph in a new process, which would take longer to load Numba"
     if problem is None or chosen is None or chosen[0].steps is None:
         trajectory = encode(graph, job.settings, progress=progress.advance)
         rows, report = trajectory.select(job.kept), trajectory.report
@@ -279,6 +287,15 @@ def _in_memory(job: FileJob, graph: Graph, progress: Progress) -> tuple[Tensor, 
         report = run_problem(problem, sink, chosen=chosen, progress=progress.advance)
         rows = memory.storage.flatten(2)
     return (rows[:, 0] if rows.size(1) == 1 else rows).cpu(), report
+
+
+def _done_before_numba_is_loaded(settings: Settings, graph: Graph) -> bool:
+    """Whether the plain loop, which defines the result, takes less time here than a new process takes for Numba."""
+    if settings.backend != "auto" or settings.cache is not None or graph.device.type != "cpu" or "numba" in sys.modules:
+        return False
+    runs = settings.num_steps * len(settings.operators) * settings.num_trajectories
+    work = graph.num_nodes * settings.num_channels**2 * runs
+    return graph.num_graphs * runs <= ALONE_MAX_DECOMPOSITIONS and work <= ALONE_MAX_WORK
 
 
 def _read_features(path: str, num_nodes: int) -> Tensor:
