@@ -538,23 +538,25 @@ def _gram_schmidt(a, n, k, threshold, noise, alpha, coefficients, q):
 
 
 @_helper
-def _normalize(a, n, k, orthogonal, twice, tolerance, noise, g, w, out):
+def _normalize(a, n, k, orthogonal, twice, tolerance, lengths, noise, g, w, out):
     """out = N(a) for one graph (a is overwritten); returns the number of zero columns it leaves.
 
-    ``noise`` is what the columns owe to rounding, ``[width]``; it is overwritten.
+    ``lengths`` are the norms of the columns, ``noise`` is what they owe to rounding, ``[width]`` each; the latter is
+    overwritten.
     """
-    _clear(g, g.shape[0])
-    _add_gram(a, n, g)
     trace, largest, loudest = 0.0, 0.0, 0.0
     for i in range(k):
-        trace, largest, loudest = trace + g[i, i], max(largest, g[i, i]), max(loudest, noise[i])
-        w[0, i] = 0.0 if np.sqrt(g[i, i]) <= noise[i] else 1.0 / np.sqrt(g[i, i])
+        trace, largest, loudest = trace + lengths[i] ** 2, max(largest, lengths[i]), max(loudest, noise[i])
     if not orthogonal or not np.isfinite(trace):  # what is not finite becomes NaN: the caller sees it
+        for i in range(k):
+            w[0, i] = 0.0 if lengths[i] <= noise[i] else 1.0 / lengths[i]
         for r in range(n):
             for c in range(0, g.shape[1], 8):
                 _store(_fma(_zeros(g, 8), _load(w, (0, c), 8), _load(a, (r, c), 8)), out, (r, c))
     else:
-        threshold = tolerance * np.sqrt(largest)
+        _clear(g, g.shape[0])
+        _add_gram(a, n, g)
+        threshold = tolerance * largest
         least = max(trace / _MAX_CONDITION**2, threshold**2)
         if trace * _inverse_factor(g, k, least, loudest, noise, w) <= _MAX_CONDITION**2:
             _times_upper(a, n, w, out)
@@ -653,7 +655,7 @@ def _small_graphs_kernel(
                         _lengths(y, n, after)
                         _add_rounding(units[o, graph], before, after, noise)
                     if code != 0 and p % every == 0:
-                        zeros[piece, o] += _normalize(y, n, k, code == 2, twice, tolerance, noise, g, w, x)
+                        zeros[piece, o] += _normalize(y, n, k, code == 2, twice, tolerance, after, noise, g, w, x)
                         before[:] = 1.0
                         noise[:] = 0.0
                     else:
