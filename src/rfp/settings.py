@@ -228,16 +228,23 @@ def _dtype(name: str, given: Any) -> torch.dtype:
     return found
 
 
-def shows_settings(arguments: type[LoopArguments]) -> Callable[[Function], Function]:
-    """Let ``help`` and editors list, with their defaults, the fields that a face takes as keywords."""
+def shows_settings(arguments: type[LoopArguments], *holders: Any) -> Callable[[Function], Function]:
+    """Let ``help`` and editors list, with their defaults, the fields that a face takes as keywords.
+
+    Args:
+        arguments: Which they are.
+        holders: Dataclasses whose fields they are, or objects of them whose values are the defaults; :class:`Settings`
+            if none is given.
+    """
 
     def decorate(function: Function) -> Function:
         own = inspect.signature(function)
         named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         kind = inspect.Parameter.KEYWORD_ONLY
         shown = [
-            inspect.Parameter(f.name, kind, default=f.default, annotation=f.type)
-            for f in fields(Settings)
+            inspect.Parameter(f.name, kind, default=getattr(holder, f.name), annotation=f.type)
+            for holder in holders or (Settings,)
+            for f in fields(holder)
             if f.name in arguments.__annotations__
         ]
         function.__signature__ = own.replace(parameters=[*named, *shown])  # type: ignore[attr-defined]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -20,7 +21,7 @@ from rfp.partitioned.reader import PartitionedEncoding, open_encoding
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.sources import FileSource, GraphSource, Source
 from rfp.partitioned.tasks import Plan, stored_operator
-from rfp.settings import STARTS, Arguments, Settings
+from rfp.settings import STARTS, Arguments, Settings, shows_settings
 
 NORMALIZATIONS = ("qr", "l2", "none")
 # The parts of the memory allowed: one panel of all nodes, and one block of rows.
@@ -33,17 +34,50 @@ OWN_NAMES = ("lock", "graph", "graph-T", "graph-sym", "preparing", "states", "ma
 _STATE_COPIES = 4
 
 
+@dataclass(frozen=True)
+class Execution:
+    """Where, and within what, an encoding by row blocks is computed, and who is told of it.
+
+    Args:
+        memory: Bytes of numbers that each worker may hold, about, beside what Python and PyTorch take for themselves.
+            It decides the blocks and panels, when the folder is new.
+        executor: Runs the tasks: :class:`~rfp.partitioned.executors.Serial` by default.
+        device: ``"cuda"``: workers that have a GPU multiply on it, those without on their CPU. The bits of a result
+            are those of the device it was computed on.
+        tick: Told ``(step, what, tasks done, tasks in all)``; while the graph is prepared the step is ``"graph"``.
+        say: Gets a line for what is out of the ordinary.
+    """
+
+    memory: int = 2_000_000_000
+    executor: Executor | None = None
+    device: str = "cpu"
+    tick: Tick = no_tick
+    say: Callable[[str], None] = lambda line: None
+
+    @classmethod
+    def taken_from(cls, arguments: Mapping[str, Any]) -> tuple[Execution, dict[str, Any]]:
+        """The execution that is among keywords, and the other keywords."""
+        own = {field.name for field in fields(cls)}
+        others = {name: value for name, value in arguments.items() if name not in own}
+        return cls(**{name: value for name, value in arguments.items() if name in own}), others
+
+
+class FolderArguments(Arguments, total=False):
+    """The fields of :class:`~rfp.settings.Settings` and of :class:`Execution` as keywords."""
+
+    memory: int
+    executor: Executor | None
+    device: str
+    tick: Tick
+    say: Callable[[str], None]
+
+
+@shows_settings(FolderArguments, Settings, Execution)
 def encode(
     graph: Any,
     folder: str | Path,
     settings: Settings | None = None,
-    *,
-    memory: int = 2_000_000_000,
-    executor: Executor | None = None,
-    device: str = "cpu",
-    tick: Tick = no_tick,
-    say: Callable[[str], None] = lambda line: None,
-    **arguments: Unpack[Arguments],
+    **arguments: Unpack[FolderArguments],
 ) -> PartitionedEncoding:
     """:func:`rfp.encode` by row blocks and panels of channels in files: memory for a part of the states at a time.
 
@@ -55,13 +89,8 @@ def encode(
         graph: Anything :func:`rfp.as_graph` reads, one graph.
         folder: Made if it is not there. Its format: :mod:`rfp.partitioned.layout`.
         settings: The arguments; operators by name, distributions by name.
-        memory: Bytes of numbers that each worker may hold, about, beside what Python and PyTorch take for themselves.
-            It decides the blocks and panels, when the folder is new.
-        executor: Runs the tasks: :class:`~rfp.partitioned.executors.Serial` by default.
-        device: ``"cuda"``: workers that have a GPU multiply on it, those without on their CPU. The bits of a result
-            are those of the device it was computed on.
-        tick: Told ``(step, what, tasks done, tasks in all)``; of the graph's preparing the step is ``"graph"``.
-        say: Gets a line for what is out of the ordinary.
+        arguments: The fields of :class:`~rfp.settings.Settings` and of :class:`Execution`: ``memory``, ``executor``,
+            ``device``, ``tick``, ``say``.
 
     Example:
         >>> import networkx, tempfile, rfp
@@ -71,23 +100,17 @@ def encode(
         >>> bool((states - rfp.encode(club, num_channels=4, num_steps=8).states).abs().max() < 1e-5)
         True
     """
-    source = GraphSource(as_graph(graph))
-    settings = Settings.of(settings, arguments)
-    return encode_source(source, folder, settings, memory=memory, executor=executor, device=device, tick=tick, say=say)
+    return encode_source(GraphSource(as_graph(graph)), folder, settings, **arguments)
 
 
+@shows_settings(FolderArguments, Settings, Execution)
 def encode_files(
     files: str | Path | Sequence[str | Path],
     folder: str | Path,
     settings: Settings | None = None,
     *,
     options: ReadOptions | None = None,
-    memory: int = 2_000_000_000,
-    executor: Executor | None = None,
-    device: str = "cpu",
-    tick: Tick = no_tick,
-    say: Callable[[str], None] = lambda line: None,
-    **arguments: Unpack[Arguments],
+    **arguments: Unpack[FolderArguments],
 ) -> PartitionedEncoding:
     """:func:`encode` of files that may be larger than memory: text and Parquet are sorted by DuckDB within the memory.
 
@@ -106,27 +129,23 @@ def encode_files(
     """
     given = [files] if isinstance(files, str | Path) else files
     source = FileSource(tuple(map(str, given)), options or ReadOptions())
-    settings = Settings.of(settings, arguments)
-    return encode_source(source, folder, settings, memory=memory, executor=executor, device=device, tick=tick, say=say)
+    return encode_source(source, folder, settings, **arguments)
 
 
 def encode_source(
     source: Source,
     folder: str | Path,
-    settings: Settings,
-    *,
-    memory: int,
-    executor: Executor | None = None,
-    device: str = "cpu",
-    tick: Tick = no_tick,
-    say: Callable[[str], None] = lambda line: None,
+    settings: Settings | None = None,
+    **arguments: Unpack[FolderArguments],
 ) -> PartitionedEncoding:
     """What :func:`encode` and :func:`encode_files` are: prepare the graph, then make every step that is not there."""
+    execution, others = Execution.taken_from(arguments)
+    settings = Settings.of(settings, others)
     plain = plain_arguments(settings)
     layout = Layout(Path(folder))
     _make_folder(layout)
     with locked(layout.folder):
-        manifest = _manifest(source, layout, settings, plain, memory, tick, say)
+        manifest = _manifest(source, layout, settings, plain, execution)
         powers = [int(parse_name(name)["power"] or 1) for name in settings.operators]
         operators = tuple(stored_operator(name, manifest.graph.symmetric) for name in settings.operators)
         plan = Plan(
@@ -139,7 +158,7 @@ def encode_source(
             settings.seed,
             plain["dtype"],
             operators,
-            device,
+            execution.device,
         )
         steps = plan_steps(
             settings.num_steps,
@@ -149,7 +168,8 @@ def encode_source(
             powers,
         )
         norms = [NORMS.get(operator.base) for operator in operators]
-        Driver(plan, manifest, executor or Serial(), steps, norms, tick, say).run()
+        executor = execution.executor or Serial()
+        Driver(plan, manifest, executor, steps, norms, execution.tick, execution.say).run()
     encoding = open_encoding(layout.folder)
     if settings.strict:
         encoding.report.check_strict()
@@ -169,19 +189,14 @@ def _make_folder(layout: Layout) -> None:
 
 
 def _manifest(
-    source: Source,
-    layout: Layout,
-    settings: Settings,
-    plain: dict[str, Any],
-    memory: int,
-    tick: Tick,
-    say: Callable[[str], None],
+    source: Source, layout: Layout, settings: Settings, plain: dict[str, Any], execution: Execution
 ) -> Manifest:
     """The manifest of the folder, made if there is none; refuses another encoding."""
     if layout.manifest_file.exists():
         manifest = layout.read_manifest()
         _refuse_others(layout, manifest, plain, source)
         return manifest
+    memory, tick = execution.memory, execution.tick
     item = settings.dtype.itemsize * settings.num_trajectories
     limit = BlockLimit(int(memory * _BLOCK_PART), _STATE_COPIES * item * settings.num_channels)
 
@@ -196,7 +211,7 @@ def _manifest(
         shutil.rmtree(preparing, ignore_errors=True)
     panel = panel_width(stored, item, settings.num_channels, int(memory * _PANEL_PART))
     if stored.num_nodes * item * panel > memory * _PANEL_PART:
-        say(
+        execution.say(
             f"one channel of {stored.num_nodes:,} nodes takes {stored.num_nodes * item / 1e6:,.0f} MB, more than the "
             f"{memory * _PANEL_PART / 1e6:,.0f} MB for it: more memory than was allowed will be used"
         )
