@@ -3,26 +3,13 @@
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import get_laplacian, to_dense_adj
 
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError
 from rfp.graph import Graph
-from rfp.operator_norms import norm_of
-from rfp.operators import (
-    NORMS,
-    OPERATORS,
-    DenseOperator,
-    FunctionOperator,
-    MatrixOperator,
-    as_operator,
-    factors,
-    from_matrix,
-    from_name,
-)
+from rfp.operators import OPERATORS, from_name
 from tests.contracts.operators import check_operator
 
 
@@ -98,70 +85,3 @@ def test_predefined_operators_share_one_pattern() -> None:
     first, second = from_name("normalized_adjacency", graph), from_name("normalized_laplacian", graph)
     assert first.csr.col is second.csr.col
     assert first.csr.col.dtype == torch.int32
-
-
-@pytest.mark.parametrize("layout", ["dense", "coo", "csr", "scipy"])
-def test_matrices_of_any_kind(layout: str) -> None:
-    matrix = np.array([[0, 2.0, 0], [1.5, 0, 0], [0, 0, -1.0]])
-    tensor = torch.from_numpy(matrix)
-    given = {
-        "dense": tensor,
-        "coo": tensor.to_sparse_coo(),
-        "csr": tensor.to_sparse_csr(),
-        "scipy": sp.csc_matrix(matrix),
-    }[layout]
-    operator = from_matrix(given, torch.float64)
-    assert isinstance(operator, DenseOperator if layout == "dense" else MatrixOperator)
-    check_operator(operator, matrix)
-    np.testing.assert_allclose(operator.to_dense(), matrix)
-
-
-def test_a_callable_and_its_checks() -> None:
-    doubled = FunctionOperator(lambda a: 2 * a, 4, symmetric=True)
-    check_operator(doubled, 2 * np.eye(4))
-    with pytest.raises(ArgumentError, match="keep the shape"):
-        FunctionOperator(lambda a: a[:2], 4) @ torch.ones(4, 1)
-
-
-def test_dense_gradient_flows_and_sparse_does_not() -> None:
-    matrix = torch.eye(3, requires_grad=True)
-    assert DenseOperator(matrix).differentiable
-    (DenseOperator(matrix) @ torch.ones(3, 1)).sum().backward()
-    torch.testing.assert_close(matrix.grad, torch.ones(3, 3))
-    assert not from_name("adjacency", as_graph(nx.path_graph(3))).differentiable
-
-
-BAD_NAMES = ["laplacian", "Adjacency", "adjacency.t", "adjacency^", "adjacency^0", "adjacency.T.sym"]
-
-
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_unknown_names_list_the_choices(name: str) -> None:
-    with pytest.raises(ArgumentError, match=r"normalized_adjacency|at least 1"):
-        from_name(name, as_graph(nx.path_graph(3)))
-
-
-def test_wrong_sizes_and_types_are_refused() -> None:
-    graph = as_graph(nx.path_graph(3))
-    with pytest.raises(ArgumentError, match="2 rows but the graph has 3 nodes"):
-        as_operator(torch.eye(2), graph)
-    with pytest.raises(ArgumentError, match="square"):
-        as_operator(torch.ones(2, 3), graph)
-    with pytest.raises(ArgumentError, match="got int"):
-        as_operator(3, graph)
-
-
-def test_declared_norms_bound_those_of_the_absolute_values() -> None:
-    for name, norm in NORMS.items():
-        for graph in (nx.path_graph(9), nx.complete_graph(7), nx.star_graph(20)):
-            largest = np.linalg.norm(np.abs(from_name(name, as_graph(graph), torch.float64).to_dense().numpy()), 2)
-            assert norm / 2 < largest <= norm + 1e-12
-
-
-def test_the_norm_of_a_signed_matrix_is_that_of_its_absolute_values() -> None:
-    rotation = from_matrix(sp.csr_array(np.array([[1.0, -1.0], [1.0, 1.0]])), torch.float64)
-    assert float(norm_of(rotation, torch.tensor([0, 2]))) == pytest.approx(2.0)  # of all ones
-
-
-def test_a_power_is_so_many_factors() -> None:
-    S = from_name("adjacency^3", as_graph(nx.path_graph(3)))
-    assert [one is S.base for one in factors(S)] == [True] * 3

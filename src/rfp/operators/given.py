@@ -1,0 +1,110 @@
+"""An operator from what a user gives: a name, a matrix, a callable, an object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rfp.csr import CSR, from_entries
+from rfp.errors import ArgumentError
+from rfp.graph import Graph
+from rfp.operators.names import parse_name
+from rfp.operators.operator import DenseOperator, FunctionOperator, MatrixOperator, Operator, PowerOperator
+from rfp.operators.predefined import NORMS, OPERATORS, EntryTable
+
+
+class Sources:
+    """What predefined operators of a graph, and of its symmetrised form, are computed from while they are built."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @cached_property
+    def directed(self) -> tuple[CSR, EntryTable]:
+        """Pattern and entries of the graph as it is."""
+        return self._graph.pattern, EntryTable.of(self._graph.pattern)
+
+    @cached_property
+    def symmetrised(self) -> tuple[CSR, EntryTable]:
+        """The same after :meth:`~rfp.graph.Graph.to_undirected`."""
+        return Sources(self._graph.to_undirected()).directed
+
+
+def from_name(
+    name: str, graph: Graph, dtype: torch.dtype = torch.float32, *, sources: Sources | None = None
+) -> Operator:
+    r"""Build a predefined operator; degrees are computed in float64 and the entries rounded to ``dtype``.
+
+    Args:
+        name: As in the table above.
+        graph: Whose operator.
+        dtype: Type of its entries.
+        sources: Those of the same graph, where several operators share them.
+
+    Example:
+        >>> import torch
+        >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> from_name("random_walk", path).to_dense()
+        tensor([[0.0000, 1.0000, 0.0000],
+                [0.5000, 0.0000, 0.5000],
+                [0.0000, 1.0000, 0.0000]])
+    """
+    parts = parse_name(name)
+    sources = sources or Sources(graph)
+    pattern, entries = sources.symmetrised if parts["sym"] else sources.directed
+    csr = pattern.with_value(entries.memo.of(OPERATORS[parts["base"]], entries).to(dtype))
+    base = MatrixOperator(csr.transpose() if parts["transposed"] else csr, norm=NORMS.get(parts["base"]))
+    if parts["power"] is None:
+        return base
+    return PowerOperator(base, int(parts["power"]))
+
+
+def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperator | DenseOperator:
+    """An operator from a square matrix: torch dense or sparse (any layout), or SciPy sparse."""
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ArgumentError(f"an operator must be a square matrix, got shape {tuple(matrix.shape)}")
+    if "complex" in str(matrix.dtype):
+        raise ArgumentError(
+            f"an operator must be a real matrix, got {matrix.dtype}; give its real part, or abs(matrix)"
+        )
+    if isinstance(matrix, Tensor):
+        if matrix.layout == torch.strided:
+            return DenseOperator(matrix)
+        coo = matrix.to_sparse(layout=torch.sparse_coo).coalesce()
+        row, col = coo.indices()
+        return MatrixOperator(from_entries(row, col, coo.values().to(dtype), matrix.shape[0]))
+    coo = sp.coo_array(matrix)
+    entries = [torch.from_numpy(x) for x in (coo.row, coo.col, coo.data)]
+    return MatrixOperator(from_entries(entries[0], entries[1], entries[2].to(dtype), matrix.shape[0]))
+
+
+def as_operators(operators: Sequence[Any], graph: Graph, dtype: torch.dtype = torch.float32) -> tuple[Operator, ...]:
+    """Read several, each as :func:`as_operator` does; the predefined ones share degrees and what else they can."""
+    sources = Sources(graph)
+    return tuple(as_operator(operator, graph, dtype, sources=sources) for operator in operators)
+
+
+def as_operator(
+    operator: Any, graph: Graph, dtype: torch.dtype = torch.float32, *, sources: Sources | None = None
+) -> Operator:
+    """Read an operator given as a name (:func:`from_name`), an :class:`Operator`, a matrix or a callable."""
+    if isinstance(operator, str):
+        resolved: Operator = from_name(operator, graph, dtype, sources=sources)
+    elif isinstance(operator, Tensor) or sp.issparse(operator):
+        resolved = from_matrix(operator, dtype)
+    elif hasattr(type(operator), "__matmul__") and hasattr(operator, "num_nodes"):
+        resolved = operator  # not isinstance(..., Operator): that would evaluate `symmetric`, which costs O(m)
+    elif callable(operator):
+        resolved = FunctionOperator(operator, graph.num_nodes)
+    else:
+        raise ArgumentError(
+            f"operator must be a name, a matrix, a callable or have .num_nodes and `@`, got {type(operator).__name__}"
+        )
+    if resolved.num_nodes != graph.num_nodes:
+        raise ArgumentError(f"the operator has {resolved.num_nodes} rows but the graph has {graph.num_nodes} nodes")
+    return resolved

@@ -1,0 +1,84 @@
+r"""The predefined operators, by the entries of :math:`A`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from rfp.csr import CSR
+from rfp.memo import Memo
+
+
+@dataclass(frozen=True)
+class EntryTable:
+    r"""Entries of :math:`A`, all or those of some rows, every diagonal one among them (zero without a self-loop).
+
+    Args:
+        row: ``[m]``.
+        col: ``[m]``.
+        value: ``[m]`` float64.
+        degree: ``(axis, looped) -> [n]``: sums of absolute weights over each ``"row"`` or ``"col"`` of :math:`A`, or of
+            :math:`\tilde A` if looped.
+    """
+
+    row: Tensor
+    col: Tensor
+    value: Tensor
+    degree: Callable[[str, bool], Tensor]
+    # What several operators are computed from, so that each is computed once.
+    memo: Memo = field(default_factory=Memo, repr=False)
+
+    @classmethod
+    def of(cls, pattern: CSR) -> EntryTable:
+        """All entries of a graph (:attr:`rfp.Graph.pattern`)."""
+
+        def degree(axis: str, looped: bool) -> Tensor:
+            index = pattern.row if axis == "row" else pattern.col.long()
+            value = (table.memo.of(_looped, table) if looped else pattern.value).abs()
+            return torch.zeros(pattern.num_rows, dtype=value.dtype, device=value.device).index_add_(0, index, value)
+
+        table = cls(pattern.row, pattern.col, pattern.value, cache(degree))
+        return table
+
+
+def _looped(entries: EntryTable) -> Tensor:
+    r"""The entries of :math:`\tilde A`: a self-loop of weight 1 on every node that has none."""
+    return torch.where((entries.row == entries.col) & (entries.value == 0), 1.0, entries.value)
+
+
+def _inverse_power(degree: Tensor, exponent: float) -> Tensor:
+    return torch.where(degree > 0, degree.clamp_min(torch.finfo(degree.dtype).tiny).pow(-exponent), 0.0)
+
+
+def _adjacency(entries: EntryTable) -> Tensor:
+    return entries.value
+
+
+def _normalized_adjacency(entries: EntryTable) -> Tensor:
+    left = _inverse_power(entries.degree("row", True), 0.5)
+    right = _inverse_power(entries.degree("col", True), 0.5)
+    return left[entries.row] * entries.memo.of(_looped, entries) * right[entries.col.long()]
+
+
+def _normalized_laplacian(entries: EntryTable) -> Tensor:
+    return (entries.row == entries.col).to(torch.float64) - entries.memo.of(_normalized_adjacency, entries)
+
+
+def _random_walk(entries: EntryTable) -> Tensor:
+    return _inverse_power(entries.degree("row", False), 1.0)[entries.row] * entries.value
+
+
+# Name -> its values on the entries of A. A new predefined operator is one function and one line here.
+OPERATORS: dict[str, Callable[[EntryTable], Tensor]] = {
+    "adjacency": _adjacency,
+    "normalized_adjacency": _normalized_adjacency,
+    "normalized_laplacian": _normalized_laplacian,
+    "random_walk": _random_walk,
+}
+
+# What is known of |S|: Schur's test with the roots of the degrees gives 1 for any weights and directions.
+NORMS = {"normalized_adjacency": 1.0, "normalized_laplacian": 2.0}

@@ -1,0 +1,47 @@
+"""Operators from matrices and names; what is none is refused."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from rfp.conversion import as_graph
+from rfp.errors import ArgumentError
+from rfp.operators import DenseOperator, MatrixOperator, as_operator, from_matrix, from_name
+from tests.contracts.operators import check_operator
+
+
+@pytest.mark.parametrize("layout", ["dense", "coo", "csr", "scipy"])
+def test_matrices_of_any_kind(layout: str) -> None:
+    matrix = np.array([[0, 2.0, 0], [1.5, 0, 0], [0, 0, -1.0]])
+    tensor = torch.from_numpy(matrix)
+    given = {
+        "dense": tensor,
+        "coo": tensor.to_sparse_coo(),
+        "csr": tensor.to_sparse_csr(),
+        "scipy": sp.csc_matrix(matrix),
+    }[layout]
+    operator = from_matrix(given, torch.float64)
+    assert isinstance(operator, DenseOperator if layout == "dense" else MatrixOperator)
+    check_operator(operator, matrix)
+    np.testing.assert_allclose(operator.to_dense(), matrix)
+
+
+BAD_NAMES = ["laplacian", "Adjacency", "adjacency.t", "adjacency^", "adjacency^0", "adjacency.T.sym"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_unknown_names_list_the_choices(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"normalized_adjacency|at least 1"):
+        from_name(name, as_graph(nx.path_graph(3)))
+
+
+def test_wrong_sizes_and_types_are_refused() -> None:
+    graph = as_graph(nx.path_graph(3))
+    with pytest.raises(ArgumentError, match="2 rows but the graph has 3 nodes"):
+        as_operator(torch.eye(2), graph)
+    with pytest.raises(ArgumentError, match="square"):
+        as_operator(torch.ones(2, 3), graph)
+    with pytest.raises(ArgumentError, match="got int"):
+        as_operator(3, graph)
