@@ -228,7 +228,14 @@ def _dtype(name: str, given: Any) -> torch.dtype:
     return found
 
 
-def shows_settings(arguments: type[LoopArguments], *holders: Any) -> Callable[[Function], Function]:
+def fields_among(kind: type[Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keywords that are fields of a dataclass, and the other ones."""
+    own = {field.name for field in fields(kind)}
+    mine = {name: value for name, value in arguments.items() if name in own}
+    return mine, {name: value for name, value in arguments.items() if name not in own}
+
+
+def shows_settings(arguments: type[Any], *holders: Any) -> Callable[[Function], Function]:
     """Let ``help`` and editors list, with their defaults, the fields that a face takes as keywords.
 
     Args:

@@ -127,7 +127,7 @@ def test_blocks_do_not_change_anything(score: str, monkeypatch: pytest.MonkeyPat
     whole = score_pairs(graph, pairs, score=score, exact=True).value
     estimated = score_pairs(graph, pairs, score=score, num_channels=16)
     monkeypatch.setattr(exact_module, "_BLOCK_ENTRIES", 130)
-    monkeypatch.setattr("rfp.links.estimates._PAIR_BYTES", 1 << 10)
+    monkeypatch.setattr("rfp.links.estimates.PAIR_BYTES", 1 << 10)
     told: list[tuple[int, int]] = []
     parts = score_pairs(graph, pairs, score=score, exact=True, progress=lambda *now: told.append(now))
     torch.testing.assert_close(parts.value, whole)

@@ -16,7 +16,7 @@ from rfp.graph import Graph
 from rfp.links import score_pairs
 from rfp.links.definitions import score_form
 from rfp.links.estimates import Sketch, sketches
-from rfp.links.scores import DEFAULT_DRAW
+from rfp.links.scoring import DEFAULT_DRAW
 from rfp.settings import Settings
 
 NUM_CHANNELS = 256

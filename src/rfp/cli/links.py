@@ -25,7 +25,7 @@ from rfp.errors import GraphError
 from rfp.io import LoadedGraph, read_files
 from rfp.links import SCORES, LinkScores, read_pairs, score_pairs, top_pairs
 from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH
-from rfp.links.scores import DEFAULT_DRAW
+from rfp.links.scoring import DEFAULT_DRAW
 from rfp.theory import simplify
 
 _SUFFIXES = (".csv", ".parquet")

@@ -19,12 +19,10 @@ from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.links.definitions import ScoreForm
 from rfp.operators import MatrixOperator
-from rfp.products import variance_of
+from rfp.products.channel_means import PAIR_BYTES
+from rfp.products.draw import variance_of
 from rfp.propagate import states
 from rfp.settings import Settings
-
-# Pairs are multiplied in blocks whose gathered states take about as much.
-_PAIR_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Sketch:
     def pairs(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the mean for pairs of nodes, ``[p]`` each; NaN where one sample is all there is."""
         _, T, k = self.y.shape
-        rows = max(1, _PAIR_BYTES // (3 * T * k * self.y.element_size()))
+        rows = max(1, PAIR_BYTES // (3 * T * k * self.y.element_size()))
         blocks = zip(torch.split(u, rows), torch.split(v, rows), strict=True)
         parts = [self._block(left, right) for left, right in blocks]
         if not parts:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from rfp.errors import ArgumentError, GraphError, unknown_choice
-from rfp.graph import Graph
-from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH, score_form
+from rfp.errors import ArgumentError
 from rfp.links.estimates import estimate_pairs
-from rfp.links.exact import Progress, exact_pairs
-from rfp.products import DrawArguments
-from rfp.settings import Settings
-from rfp.theory.simple import require_simple
-
-# 1024 samples in four trajectories: one of them is in memory at a time.
-DEFAULT_DRAW = Settings(num_channels=256, num_trajectories=4, start="orthonormal", normalization="none")
+from rfp.links.exact import exact_pairs
+from rfp.links.scoring import DEFAULT_DRAW, ScoreArguments, ScoreTask, Scoring
+from rfp.products.channel_means import Uncertain, checked_pairs
+from rfp.settings import shows_settings
 
 
 @dataclass(frozen=True)
-class LinkScores:
+class LinkScores(Uncertain):
     """Scores of pairs of nodes.
 
     Args:
@@ -37,23 +32,9 @@ class LinkScores:
     standard_error: Tensor
     num_samples: int
 
-    def interval(self, deviations: float = 1.96) -> tuple[Tensor, Tensor]:
-        """Bounds that hold the score in about 95 % of the cases."""
-        reach = deviations * self.standard_error
-        return self.value - reach, self.value + reach
 
-
-def score_pairs(
-    graph: Any,
-    pairs: Tensor,
-    *,
-    score: str = "common_neighbors",
-    exact: bool = False,
-    beta: float = KATZ_BETA,
-    max_length: int = KATZ_LENGTH,
-    progress: Progress = lambda done, total: None,
-    **draw: Unpack[DrawArguments],
-) -> LinkScores:
+@shows_settings(ScoreArguments, Scoring, DEFAULT_DRAW)
+def score_pairs(graph: Any, pairs: Tensor, **arguments: Unpack[ScoreArguments]) -> LinkScores:
     r"""Common neighbours, Adamic-Adar, resource allocation or Katz index of pairs of nodes.
 
     The formulas are in :mod:`rfp.links.definitions`, the estimator in :mod:`rfp.links.estimates`. An estimate of common
@@ -69,8 +50,8 @@ def score_pairs(
         beta: For Katz: a walk of length l counts :math:`\beta^l`.
         max_length: For Katz: walks of up to so many steps.
         progress: For an exact computation: told how much of how much is done.
-        draw: ``num_channels`` (256), ``num_trajectories`` (4), ``distribution`` (``"normal"``), ``start``
-            (``"orthonormal"``), ``seed`` (0), ``dtype`` (float32).
+        arguments: How the features of an estimate are drawn: ``num_channels`` (256), ``num_trajectories`` (4),
+            ``distribution`` (``"normal"``), ``start`` (``"orthonormal"``), ``seed`` (0), ``dtype`` (float32).
 
     Costs B times O(T m k + p T k), and O(n k²) for an orthonormal start, in memory of O(n T k), with T = 1 (Katz: half
     the length). Exact: O(d_u + d_v) a pair; Katz O(L m) for each distinct node.
@@ -80,55 +61,23 @@ def score_pairs(
         ArgumentError: A pair holds a node that does not exist, or the same node twice.
 
     Example:
+        >>> import rfp
         >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-        >>> graph = Graph(torch.cat([ring, ring.flip(0)], dim=1), 4)
+        >>> graph = rfp.Graph(torch.cat([ring, ring.flip(0)], dim=1), 4)
         >>> score_pairs(graph, torch.tensor([[0, 0], [2, 1]]), score="resource_allocation").value.round(decimals=4)
         tensor([1., 0.], dtype=torch.float64)
     """
-    read = simple_graph(graph)
-    pairs = checked_pairs(pairs, read)
-    form = score_form(score, read, beta=beta, max_length=max_length)
-    settings = draw_settings(draw, read)
-    if exact:
-        value = exact_pairs(read, form, pairs, progress)
+    task = ScoreTask.of(graph, arguments)
+    pairs = different_nodes(checked_pairs("pairs", pairs, task.graph.num_nodes, task.graph.device))
+    if task.scoring.exact:
+        value = exact_pairs(task.graph, task.form, pairs, task.scoring.progress)
         return LinkScores(pairs, value, torch.zeros_like(value), 0)
-    value, error = estimate_pairs(read, form, pairs, settings)
-    return LinkScores(pairs, value, error, settings.num_channels * settings.num_trajectories)
+    value, error = estimate_pairs(task.graph, task.form, pairs, task.settings)
+    return LinkScores(pairs, value, error, task.num_samples)
 
 
-def simple_graph(graph: Any) -> Graph:
-    """One simple graph; raises with the reason otherwise."""
-    read = require_simple(graph)
-    if read.num_graphs > 1:
-        raise GraphError(f"links are scored in one graph, got a batch of {read.num_graphs}; give them one by one")
-    return read
-
-
-def draw_settings(draw: DrawArguments, graph: Graph) -> Settings:
-    """The settings of a draw; one trajectory is enough where it spans all nodes."""
-    for name in draw:
-        if name not in DrawArguments.__annotations__:
-            raise unknown_choice("an argument", name, DrawArguments.__annotations__)
-    settings = Settings.of(DEFAULT_DRAW, draw)
-    whole = settings.start == "orthonormal" and settings.num_channels >= graph.num_nodes
-    return replace(settings, num_trajectories=1) if whole and "num_trajectories" not in draw else settings
-
-
-def checked_pairs(pairs: Tensor, graph: Graph) -> Tensor:
-    """Pairs of two different nodes of the graph, ``[2, p]`` int64 on its device."""
-    given: Any = pairs
-    if not isinstance(given, Tensor) or pairs.dim() != 2 or pairs.size(0) != 2:
-        got = list(given.shape) if isinstance(given, Tensor) else type(given).__name__
-        raise ArgumentError(f"pairs must be a tensor of shape [2, num_pairs], got {got}")
-    if pairs.is_floating_point() or pairs.dtype == torch.bool:
-        raise ArgumentError(f"pairs must hold node numbers, got {pairs.dtype}")
-    pairs = pairs.to(graph.device, torch.int64)
-    if not pairs.numel():
-        return pairs
-    low, high = int(pairs.min()), int(pairs.max())
-    if low < 0 or high >= graph.num_nodes:
-        bad = low if low < 0 else high
-        raise ArgumentError(f"pairs must hold nodes in 0..{graph.num_nodes - 1}, got {bad}")
+def different_nodes(pairs: Tensor) -> Tensor:
+    """The pairs ``[2, p]``; raises if one is of a node with itself."""
     same = (pairs[0] == pairs[1]).nonzero()
     if len(same):
         where = int(same[0])

@@ -10,30 +10,19 @@ import torch
 from torch import Tensor
 
 from rfp.errors import ArgumentError
-from rfp.graph import Graph
-from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH, ScoreForm, score_form
 from rfp.links.estimates import estimate_pairs, sketches
-from rfp.links.exact import Progress, adjacency, blocks_by_size, walk_columns
-from rfp.links.scores import LinkScores, draw_settings, simple_graph
+from rfp.links.exact import adjacency, blocks_by_size, walk_columns
+from rfp.links.scores import LinkScores
+from rfp.links.scoring import DEFAULT_DRAW, ScoreArguments, ScoreTask, Scoring
 from rfp.precision import matmul_precision
-from rfp.products import DrawArguments
-from rfp.settings import Settings, as_integer
+from rfp.settings import as_integer, shows_settings
 
 # Scores of a block of rows with all nodes: so many at a time.
 _BLOCK_ENTRIES = 1 << 24
 
 
-def top_pairs(
-    graph: Any,
-    count: int,
-    *,
-    score: str = "common_neighbors",
-    exact: bool = False,
-    beta: float = KATZ_BETA,
-    max_length: int = KATZ_LENGTH,
-    progress: Progress = lambda done, total: None,
-    **draw: Unpack[DrawArguments],
-) -> LinkScores:
+@shows_settings(ScoreArguments, Scoring, DEFAULT_DRAW)
+def top_pairs(graph: Any, count: int, **arguments: Unpack[ScoreArguments]) -> LinkScores:
     r"""The ``count`` pairs with the highest scores that are no edges, highest first.
 
     Rows of the matrix of all scores are made a block at a time, and of each block the best are kept: memory is O(n T K)
@@ -53,32 +42,28 @@ def top_pairs(
         ArgumentError: Every pair of nodes is an edge.
 
     Example:
+        >>> import rfp
         >>> edges = torch.tensor([[0, 0, 1, 1, 2, 3], [2, 3, 2, 3, 3, 4]])
-        >>> best = top_pairs(Graph(torch.cat([edges, edges.flip(0)], dim=1), 5), 1)
+        >>> best = top_pairs(rfp.Graph(torch.cat([edges, edges.flip(0)], dim=1), 5), 1)
         >>> best.pairs.tolist(), round(float(best.value), 4)
         ([[0], [1]], 2.0)
     """
-    read = simple_graph(graph)
+    task = ScoreTask.of(graph, arguments)
     count = as_integer("count", count, 1)
-    n = read.num_nodes
-    if read.num_edges >= n * (n - 1):
+    n = task.graph.num_nodes
+    if task.graph.num_edges >= n * (n - 1):
         raise ArgumentError(f"every pair of the {n} nodes is an edge, so there is no link to look for")
-    form = score_form(score, read, beta=beta, max_length=max_length)
-    settings = draw_settings(draw, read)
-    best = _Best(count, read.device)
-    if exact:
-        if form.length == 2 and not form.direct:
-            _search_rows(read, form, best, progress)
-        else:
-            _search_columns(read, form, best, progress)
+    best = _Best(count, task.graph.device)
+    if task.scoring.exact:
+        by_rows = task.form.length == 2 and not task.form.direct
+        (_search_rows if by_rows else _search_columns)(task, best)
         value = best.value.double()
         return LinkScores(best.pairs(n), value, torch.zeros_like(value), 0)
-    _search_estimates(read, form, settings, best, progress)
-    pairs = best.pairs(n)
-    value, error = estimate_pairs(read, form, pairs, settings, first_trajectory=settings.num_trajectories)
+    _search_estimates(task, best)
+    pairs, settings = best.pairs(n), task.settings
+    value, error = estimate_pairs(task.graph, task.form, pairs, settings, first_trajectory=settings.num_trajectories)
     order = torch.argsort(value, descending=True, stable=True)
-    samples = settings.num_channels * settings.num_trajectories
-    return LinkScores(pairs[:, order], value[order], error[order], samples)
+    return LinkScores(pairs[:, order], value[order], error[order], task.num_samples)
 
 
 @dataclass
@@ -107,9 +92,9 @@ class _Best:
         return torch.stack([self.place // num_nodes, self.place % num_nodes])
 
 
-def _search_estimates(graph: Graph, form: ScoreForm, settings: Settings, best: _Best, progress: Progress) -> None:
-    n = graph.num_nodes
-    factors = [sketch.factors() for sketch in sketches(graph, form, settings)]
+def _search_estimates(task: ScoreTask, best: _Best) -> None:
+    graph, n = task.graph, task.graph.num_nodes
+    factors = [sketch.factors() for sketch in sketches(graph, task.form, task.settings)]
     left = torch.cat([one for one, _ in factors], dim=1).div_(len(factors))
     right = torch.cat([one for _, one in factors], dim=1)
     del factors
@@ -131,13 +116,13 @@ def _search_estimates(graph: Graph, form: ScoreForm, settings: Settings, best: _
         found, index = found[real], index[real]
         width = n - low
         best.offer(found, (index // width + low) * n + index % width + low)
-        progress(high, n)
+        task.scoring.progress(high, n)
 
 
-def _search_rows(graph: Graph, form: ScoreForm, best: _Best, progress: Progress) -> None:
+def _search_rows(task: ScoreTask, best: _Best) -> None:
     """Rows of A W A as sparse products; only pairs with a common neighbour appear."""
-    matrix, n = adjacency(graph), graph.num_nodes
-    weighted = matrix.multiply(form.weight.cpu().numpy()[None, :]).tocsr()
+    matrix, n = adjacency(task.graph), task.graph.num_nodes
+    weighted = matrix.multiply(task.form.weight.cpu().numpy()[None, :]).tocsr()
     degree = np.diff(matrix.indptr)
     for low, high in blocks_by_size((matrix @ degree.astype(np.float64)).astype(np.int64)):
         block = (weighted[low:high] @ matrix).tocoo()
@@ -148,12 +133,12 @@ def _search_rows(graph: Graph, form: ScoreForm, best: _Best, progress: Progress)
         open_pair = (column > row) & (block.data > 0) & ~np.isin(place, edges)
         order = np.argsort(place[open_pair])  # equal scores in the order of the nodes
         _offer(best, block.data[open_pair][order], place[open_pair][order])
-        progress(high, n)
+        task.scoring.progress(high, n)
 
 
-def _search_columns(graph: Graph, form: ScoreForm, best: _Best, progress: Progress) -> None:
-    matrix, n = adjacency(graph), graph.num_nodes
-    for low, columns in walk_columns(matrix, form, np.arange(n)):
+def _search_columns(task: ScoreTask, best: _Best) -> None:
+    matrix, n = adjacency(task.graph), task.graph.num_nodes
+    for low, columns in walk_columns(matrix, task.form, np.arange(n)):
         high = low + columns.shape[1]
         values = columns.T  # the matrix is symmetric: columns are rows
         edges = matrix[low:high].tocoo()
@@ -162,7 +147,7 @@ def _search_columns(graph: Graph, form: ScoreForm, best: _Best, progress: Progre
         upper = column > row + low
         row, column = row[upper], column[upper]
         _offer(best, values[row, column], (row + low) * n + column)
-        progress(high, n)
+        task.scoring.progress(high, n)
 
 
 def _offer(best: _Best, value: Any, place: Any) -> None:

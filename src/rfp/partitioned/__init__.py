@@ -4,6 +4,7 @@
 """
 
 from rfp.partitioned.dask_executor import Dask as Dask
+from rfp.partitioned.encode import Execution as Execution
 from rfp.partitioned.encode import encode as encode
 from rfp.partitioned.encode import encode_files as encode_files
 from rfp.partitioned.executors import Serial as Serial
@@ -11,4 +12,4 @@ from rfp.partitioned.executors import Threads as Threads
 from rfp.partitioned.reader import PartitionedEncoding as PartitionedEncoding
 from rfp.partitioned.reader import open_encoding as open
 
-__all__ = ["Dask", "PartitionedEncoding", "Serial", "Threads", "encode", "encode_files", "open"]
+__all__ = ["Dask", "Execution", "PartitionedEncoding", "Serial", "Threads", "encode", "encode_files", "open"]

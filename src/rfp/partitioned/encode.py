@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,7 +21,7 @@ from rfp.partitioned.reader import PartitionedEncoding, open_encoding
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.sources import FileSource, GraphSource, Source
 from rfp.partitioned.tasks import Plan, stored_operator
-from rfp.settings import STARTS, Arguments, Settings, shows_settings
+from rfp.settings import STARTS, Arguments, Settings, fields_among, shows_settings
 
 NORMALIZATIONS = ("qr", "l2", "none")
 # The parts of the memory allowed: one panel of all nodes, and one block of rows.
@@ -53,13 +53,6 @@ class Execution:
     device: str = "cpu"
     tick: Tick = no_tick
     say: Callable[[str], None] = lambda line: None
-
-    @classmethod
-    def taken_from(cls, arguments: Mapping[str, Any]) -> tuple[Execution, dict[str, Any]]:
-        """The execution that is among keywords, and the other keywords."""
-        own = {field.name for field in fields(cls)}
-        others = {name: value for name, value in arguments.items() if name not in own}
-        return cls(**{name: value for name, value in arguments.items() if name in own}), others
 
 
 class FolderArguments(Arguments, total=False):
@@ -139,8 +132,8 @@ def encode_source(
     **arguments: Unpack[FolderArguments],
 ) -> PartitionedEncoding:
     """What :func:`encode` and :func:`encode_files` are: prepare the graph, then make every step that is not there."""
-    execution, others = Execution.taken_from(arguments)
-    settings = Settings.of(settings, others)
+    of_execution, others = fields_among(Execution, arguments)
+    execution, settings = Execution(**of_execution), Settings.of(settings, others)
     plain = plain_arguments(settings)
     layout = Layout(Path(folder))
     _make_folder(layout)

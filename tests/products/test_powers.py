@@ -262,7 +262,7 @@ def test_pairs_in_blocks_equal_pairs_at_once(monkeypatch: pytest.MonkeyPatch) ->
     graphs = random_graphs(20)
     edge_index, _ = some_pairs(graphs)
     whole = products.pairs(graphs, edge_index, num_powers=3, num_channels=4)
-    monkeypatch.setattr(products, "_PAIR_BYTES", 1)
+    monkeypatch.setattr(products.channel_means, "PAIR_BYTES", 1)
     blocks = products.pairs(graphs, edge_index, num_powers=3, num_channels=4)
     assert torch.equal(whole.value, blocks.value)
     assert torch.equal(whole.standard_error, blocks.standard_error)
@@ -392,6 +392,6 @@ def test_a_trajectory_without_origin() -> None:
 
 
 def test_the_page_has_its_picture() -> None:
-    docs = Path(__file__).parents[1] / "docs"
+    docs = Path(__file__).parents[2] / "docs"
     assert "](../images/products-error.png)" in (docs / "concepts" / "products.md").read_text()
     assert (docs / "images" / "products-error.png").stat().st_size > 10_000
