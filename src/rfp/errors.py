@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 
 class RFPError(Exception):
     """Base class of every error this library raises on purpose."""
@@ -32,6 +34,13 @@ class MissingExtraError(RFPError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'torch-rfp[{extra}]'")
+
+
+def check_names(argument: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise for the first of the names that is not known; the error lists those that are."""
+    for name in given:
+        if name not in known:
+            raise unknown_choice(argument, name, known)
 
 
 def unknown_choice(argument: str, got: object, choices: object) -> ArgumentError:

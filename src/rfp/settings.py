@@ -17,7 +17,7 @@ from typing import Any, TypedDict, TypeVar
 
 import torch
 
-from rfp.errors import ArgumentError, unknown_choice
+from rfp.errors import ArgumentError, check_names, unknown_choice
 from rfp.features import DISTRIBUTIONS, Distribution
 from rfp.normalization import NORMALIZATIONS, NormalizationChoice, named
 from rfp.operators import expanded, parse_name
@@ -139,9 +139,7 @@ class Settings:
     def of(cls, settings: Settings | None, arguments: Mapping[str, Any]) -> Settings:
         """Plain settings from what a face was given: those of another (or the defaults), with some fields replaced."""
         known = [f.name for f in fields(Settings)]
-        for name in arguments:
-            if name not in known:
-                raise unknown_choice("an argument of an encoding", name, known)
+        check_names("an argument of an encoding", arguments, known)
         if settings is not None and not isinstance(settings, Settings):
             raise ArgumentError(
                 f"settings must be an rfp.Settings, got {type(settings).__name__}; give arguments by name, "

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import torch
 
-from rfp.errors import ArgumentError, unknown_choice
+from rfp.errors import ArgumentError, check_names
 from rfp.features import Distribution
 from rfp.settings import Settings
 
@@ -28,9 +28,7 @@ class DrawArguments(TypedDict, total=False):
 
 def draw_settings(default: Settings, draw: Mapping[str, Any]) -> Settings:
     """The settings of a draw: the default ones, with what is given in their place."""
-    for name in draw:
-        if name not in DrawArguments.__annotations__:
-            raise unknown_choice("an argument", name, DrawArguments.__annotations__)
+    check_names("an argument", draw, DrawArguments.__annotations__)
     return Settings.of(default, draw)
 
 

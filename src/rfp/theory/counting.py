@@ -2,33 +2,27 @@ r"""Triangles, 4-cycles and closed walks, estimated from traces of powers of the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.operators import as_operator
+from rfp.settings import shows_settings
 from rfp.theory.hubs import split_hubs
-from rfp.theory.sampling import Affine, SampleEstimate, Sampling
+from rfp.theory.sampling import Affine, SampleEstimate, Sampling, SamplingArguments
 from rfp.theory.simple import require_simple
 from rfp.theory.traces import Progress, check_power, estimate_trace
 
 
+@shows_settings(SamplingArguments, Sampling)
 def count_triangles(
     graph: Any,
     *,
-    num_samples: int | None = None,
-    epsilon: float | None = None,
-    confidence: float = 0.95,
-    distribution: Distribution = "rademacher",
-    seed: int = 0,
-    deflation: int = 0,
     hubs: int | None = 0,
-    per_node: bool = False,
-    block_size: int | None = None,
     progress: Progress | None = None,
+    **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate the number of triangles, :math:`c_3 = \mathrm{trace}(A^3) / 6` (section C.1: TraceTriangle_R).
 
@@ -62,27 +56,20 @@ def count_triangles(
         >>> estimate.reached, abs(estimate.value - 50) < 10
         (True, True)
     """
-    simple = require_simple(graph)
-    sampling = Sampling(num_samples, epsilon, confidence, distribution, seed, deflation, per_node, block_size)
-    split = split_hubs(simple, "triangle", hubs, per_node=per_node)
+    how, simple = Sampling.of(sampling), require_simple(graph)
+    split = split_hubs(simple, "triangle", hubs, per_node=how.per_node)
     S = as_operator("adjacency", split.rest, torch.float64)
     target = Affine(scale=1 / 6, offset=split.count, node_scale=1 / 2)
-    return split.whole(estimate_trace(S, split.rest, 3, sampling, target, progress))
+    return split.whole(estimate_trace(S, split.rest, 3, how, target, progress))
 
 
+@shows_settings(SamplingArguments, Sampling)
 def count_cycles4(
     graph: Any,
     *,
-    num_samples: int | None = None,
-    epsilon: float | None = None,
-    confidence: float = 0.95,
-    distribution: Distribution = "rademacher",
-    seed: int = 0,
-    deflation: int = 0,
     hubs: int | None = 0,
-    per_node: bool = False,
-    block_size: int | None = None,
     progress: Progress | None = None,
+    **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate the number of 4-cycles by Harary's formula (section 4.1).
 
@@ -103,30 +90,23 @@ def count_cycles4(
         >>> abs(estimate.value - 361) < 0.1 * 361
         True
     """
-    simple = require_simple(graph)
-    sampling = Sampling(num_samples, epsilon, confidence, distribution, seed, deflation, per_node, block_size)
-    split = split_hubs(simple, "cycle4", hubs, per_node=per_node)
+    how, simple = Sampling.of(sampling), require_simple(graph)
+    split = split_hubs(simple, "cycle4", hubs, per_node=how.per_node)
     S = as_operator("adjacency", split.rest, torch.float64)
     degree = degrees(split.rest)
     offset = float(degree.sum() - 2 * degree.square().sum()) / 8 + split.count
     around = (S @ (degree - 1)[:, None])[:, 0]  # sum over the neighbours of deg - 1
     target = Affine(scale=1 / 8, offset=offset, node_scale=1 / 2, node_offset=-(degree.square() + around) / 2)
-    return split.whole(estimate_trace(S, split.rest, 4, sampling, target, progress))
+    return split.whole(estimate_trace(S, split.rest, 4, how, target, progress))
 
 
+@shows_settings(SamplingArguments, Sampling)
 def count_walks(
     graph: Any,
     *,
     length: int,
-    num_samples: int | None = None,
-    epsilon: float | None = None,
-    confidence: float = 0.95,
-    distribution: Distribution = "rademacher",
-    seed: int = 0,
-    deflation: int = 0,
-    per_node: bool = False,
-    block_size: int | None = None,
     progress: Progress | None = None,
+    **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate the number of closed walks of P steps, :math:`\mathrm{trace}(A^P)`; per node those that start there.
 
@@ -140,10 +120,9 @@ def count_walks(
         42.0
     """
     check_power(length)
-    simple = require_simple(graph, loops=True)
-    sampling = Sampling(num_samples, epsilon, confidence, distribution, seed, deflation, per_node, block_size)
+    how, simple = Sampling.of(sampling), require_simple(graph, loops=True)
     S = as_operator("adjacency", simple, torch.float64)
-    return estimate_trace(S, simple, length, sampling, Affine(), progress)
+    return estimate_trace(S, simple, length, how, Affine(), progress)
 
 
 def degrees(graph: Graph) -> Tensor:

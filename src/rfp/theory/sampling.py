@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypedDict
 
 import scipy.special
 import torch
 from torch import Tensor
 
-from rfp.errors import ArgumentError, NumericalError
+from rfp.errors import ArgumentError, NumericalError, check_names
 from rfp.features import Distribution
 
 # Samples between two looks at the interval, and the fewest an estimate may stop at: below that Student's interval is
@@ -74,6 +76,12 @@ class Sampling:
     per_node: bool = False
     block_size: int | None = None
 
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Sampling:
+        """From the keywords of a face."""
+        check_names("an argument", arguments, SamplingArguments.__annotations__)
+        return cls(**arguments)
+
     def __post_init__(self) -> None:
         if self.num_samples is not None and self.num_samples < 2:
             raise ArgumentError(f"num_samples must be at least 2 (one sample has no deviation), got {self.num_samples}")
@@ -105,6 +113,19 @@ class Sampling:
         """How many trajectories of :data:`CHANNELS` samples one product serves."""
         samples = self.block_size or BLOCK_BYTES // (8 * max(num_nodes, 1))
         return min(max(1, samples // CHANNELS), ROUND // CHANNELS)
+
+
+class SamplingArguments(TypedDict, total=False):
+    """The fields of :class:`Sampling` as keywords."""
+
+    num_samples: int | None
+    epsilon: float | None
+    confidence: float
+    distribution: Distribution
+    seed: int
+    deflation: int
+    per_node: bool
+    block_size: int | None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -22,12 +22,13 @@ from rfp.backends.finite import NotFiniteError, all_finite
 from rfp.backends.problem import fold, unfold
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
-from rfp.features import Distribution, random_features
+from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.operators import Operator, as_operator
 from rfp.propagate import states
+from rfp.settings import shows_settings
 from rfp.theory.integers import as_integers, count_primes, integer_trace
-from rfp.theory.sampling import CHANNELS, ROUND, Affine, Moments, SampleEstimate, Sampling
+from rfp.theory.sampling import CHANNELS, ROUND, Affine, Moments, SampleEstimate, Sampling, SamplingArguments
 
 # Trajectories the deflation basis is drawn from: far from the samples', which count from 0, and so independent of them.
 _BASIS_TRAJECTORY = 1 << 40
@@ -39,20 +40,14 @@ MAX_EXACT_WORK = 2e11
 Progress = Callable[[SampleEstimate], None]
 
 
+@shows_settings(SamplingArguments, Sampling)
 def trace(
     graph: Any,
     *,
     power: int,
     operator: Any = "adjacency",
-    num_samples: int | None = None,
-    epsilon: float | None = None,
-    confidence: float = 0.95,
-    distribution: Distribution = "rademacher",
-    seed: int = 0,
-    deflation: int = 0,
-    per_node: bool = False,
-    block_size: int | None = None,
     progress: Progress | None = None,
+    **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate :math:`\mathrm{trace}(S^P)` for a symmetric operator by Hutchinson's method (Definition C.3).
 
@@ -110,12 +105,11 @@ def trace(
         .. [2] R. Meyer, C. Musco, C. Musco, D. Woodruff. Hutch++: optimal stochastic trace estimation. SOSA 2021.
         .. [3] C. Bekas, E. Kokiopoulou, Y. Saad. An estimator for the diagonal of a matrix. Appl. Numer. Math. 2007.
     """
-    sampling = Sampling(num_samples, epsilon, confidence, distribution, seed, deflation, per_node, block_size)
-    read = as_graph(graph)
+    how, read = Sampling.of(sampling), as_graph(graph)
     S = as_operator(operator, read, torch.float64)
     check_power(power)
     check_symmetric(S, operator)
-    return estimate_trace(S, read, power, sampling, Affine(), progress)
+    return estimate_trace(S, read, power, how, Affine(), progress)
 
 
 def check_power(power: int) -> None:
