@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
-from rfp.encode_file import FileJob, Progress
+from rfp.encode_file import FileJob, MemoryShortError, Progress, encode_file
 from rfp.errors import ArgumentError, FileError
 from rfp.estimate import available_memory, estimate
+from rfp.io import LoadedGraph
 from rfp.io.compression import open_unpacked
 from rfp.io.metadata import as_text, describe_report, versions
 from rfp.io.readers import find_parts
@@ -173,6 +174,42 @@ def _parquet_rows(path: Path) -> int:
         return int(pq.read_metadata(path).num_rows)
     except (ImportError, OSError, ValueError):  # who reads it says what is wrong
         return 0
+
+
+def encode_job(
+    job: FileJob,
+    resources: Resources,
+    progress: Progress,
+    *,
+    on_read: Callable[[LoadedGraph], None],
+    on_blocks: Callable[[str], None],
+    say: Callable[[str], None],
+    steps_aloud: bool,
+) -> dict[str, Any]:
+    """In memory; by row blocks where that is asked for, or where memory will not do.
+
+    Args:
+        job: What to do.
+        resources: What row blocks may use.
+        progress: Is told what is being done.
+        on_read: Is given the graph when it has been read into memory, before anything is computed.
+        on_blocks: Is told why it is done by row blocks, before that begins.
+        say: See :func:`encode_folder`.
+        steps_aloud: See :func:`encode_folder`.
+
+    Returns:
+        What the side-car of the result holds, and the seconds it took.
+    """
+    why = why_folder(job, resources)
+    if why is None:
+        try:
+            return encode_file(job, progress, on_read=on_read)
+        except MemoryShortError as error:
+            if obstacle(job) is not None or "-" in job.files:
+                raise
+            why = str(error)
+    on_blocks(why)
+    return encode_folder(job, resources, progress, say=say, steps_aloud=steps_aloud)
 
 
 def encode_folder(

@@ -17,8 +17,8 @@ from rfp.cli.options.encoding import EncodingOptions
 from rfp.cli.options.large import LargeOptions
 from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
-from rfp.encode_file import FileJob, MemoryShortError, Progress, encode_file
-from rfp.encode_folder import Resources, encode_folder, obstacle, why_folder
+from rfp.encode_file import FileJob, Progress
+from rfp.encode_folder import Resources, encode_job
 from rfp.environment import find_device
 from rfp.errors import ArgumentError
 from rfp.estimate import available_memory
@@ -69,8 +69,7 @@ def encode(
     elsewhere = large.scheduler is not None and not estimate_only and device in ("auto", "cuda")
     where = "cuda" if elsewhere else str(find_device(device))
     try:
-        fastrp, keep = embedding.fastrp(settings), embedding.keep
-        resources = large.resources
+        fastrp, keep, resources = embedding.fastrp(settings), embedding.keep, large.resources
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     job = FileJob(
@@ -82,37 +81,9 @@ def encode(
     if estimate_only:
         print_estimate(job, read_files(graph, options), as_json=json_report)
         return
-    if out is None:
-        raise typer.BadParameter(
-            "say where to write, e.g. -o encoding.npy (or ask how the file is read with --show, what it costs with "
-            "--estimate)"
-        )
-    if out == "-" and json_report:
-        raise typer.BadParameter("--json and -o - both want standard output; write to a file")
-    if out == "-" and sys.stdout.isatty():
-        raise typer.BadParameter("-o - would write binary data to the terminal; pipe it, e.g. | cat > out.npy")
-
-    def say_what_was_read(loaded: LoadedGraph) -> None:
-        typer.echo(loaded.summary(), err=True)
-        if out == "-" and loaded.node_ids is not None:
-            typer.echo(
-                "rfp: note: rows follow the order of the node ids, which standard output does not carry", err=True
-            )
-
+    _check_output(out, as_json=json_report)
     started = time.perf_counter()
-    why = why_folder(job, resources)
-    if why is None:
-        try:
-            with progress_bar(quiet=quiet) as bar:
-                report = encode_file(
-                    job, Progress(bar.stage, bar.advance), on_read=None if quiet else say_what_was_read
-                )
-        except MemoryShortError as error:
-            if obstacle(job) is not None or "-" in job.files:
-                raise
-            why = str(error)
-    if why is not None:
-        report = encode_by_blocks(job, resources, why, quiet=quiet)
+    report = _encoded(job, resources, quiet=quiet)
     report["seconds"]["total"] = round(time.perf_counter() - started, 3)
     if json_report:
         typer.echo(as_text(report))
@@ -120,21 +91,52 @@ def encode(
         typer.echo(summary(report), err=True)
 
 
-def encode_by_blocks(job: FileJob, resources: Resources, why: str, *, quiet: bool) -> dict[str, Any]:
-    """Encode by row blocks in files; what is worth a line is said."""
+def _check_output(out: str | None, *, as_json: bool) -> None:
+    if out is None:
+        raise typer.BadParameter(
+            "say where to write, e.g. -o encoding.npy (or ask how the file is read with --show, what it costs with "
+            "--estimate)"
+        )
+    if out == "-" and as_json:
+        raise typer.BadParameter("--json and -o - both want standard output; write to a file")
+    if out == "-" and sys.stdout.isatty():
+        raise typer.BadParameter("-o - would write binary data to the terminal; pipe it, e.g. | cat > out.npy")
+
+
+def _encoded(job: FileJob, resources: Resources, *, quiet: bool) -> dict[str, Any]:
+    """The report of the finished job; what is worth a line on the way is said on stderr."""
     from rfp.cli.main import Interrupted
 
     def say(line: str) -> None:
         if not quiet:
-            typer.echo(f"rfp: {line}", err=True)
+            typer.echo(line, err=True)
 
-    say(f"by row blocks in files ({why})")
+    def say_what_was_read(loaded: LoadedGraph) -> None:
+        say(loaded.summary())
+        if job.to_stdout and loaded.node_ids is not None:
+            say("rfp: note: rows follow the order of the node ids, which standard output does not carry")
+
+    by_blocks = False
+
+    def say_why_blocks(why: str) -> None:
+        nonlocal by_blocks
+        by_blocks = True
+        say(f"rfp: by row blocks in files ({why})")
+
     try:
         with progress_bar(quiet=quiet) as bar:
-            progress = Progress(bar.stage, bar.advance)
-            return encode_folder(job, resources, progress, say=say, steps_aloud=not sys.stderr.isatty())
+            return encode_job(
+                job,
+                resources,
+                Progress(bar.stage, bar.advance),
+                on_read=say_what_was_read,
+                on_blocks=say_why_blocks,
+                say=lambda line: say(f"rfp: {line}"),
+                steps_aloud=not sys.stderr.isatty(),
+            )
     except Interrupted as error:
-        error.kept = "finished blocks and steps are kept, the same command goes on"
+        if by_blocks:
+            error.kept = "finished blocks and steps are kept, the same command goes on"
         raise
 
 
