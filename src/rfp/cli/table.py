@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -17,43 +17,53 @@ from rfp.cli.options.device import Device
 from rfp.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from rfp.reproduce.links_spec import LinkTable
     from rfp.reproduce.table_job import Rendered
     from rfp.train import Workspace
 
+Number = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="1|2|3|4|5|6|7|links", help="Number of the table in the paper, or the one of link prediction."
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
+]
+Only = Annotated[
+    str, typer.Option(metavar="NAME,NAME", help="These data sets alone; files are then named table-N-part.")
+]
+Rows = Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")]
+NumSeeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Seeds of every cell, not what the table says; with fewer, files are table-N-part."),
+]
+Jobs = Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")]
+Budget = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="Stop after this time; what is done is kept, the next run goes on."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")]
+RenderOnly = Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")]
+Check = Annotated[bool, typer.Option("--check", help="Run nothing; check every result file, and say where RFP stands.")]
+Others = Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder for the .md, .csv and .png. Default: RESULTS/tables.")
+]
+
 
 def table(
-    number: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="1|2|3|4|5|6|7|links", help="Number of the table in the paper, or the one of link prediction."
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
-    ] = False,
-    only: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help="These data sets alone; files are then named table-N-part.")
-    ] = "",
-    rows: Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")] = "",
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="Seeds of every cell, not what the table says; with fewer, files are table-N-part."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")] = 1,
-    budget: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="Stop after this time; what is done is kept, the next run goes on."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
-    render_only: Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Run nothing; check every result file, and say where RFP stands.")
-    ] = False,
-    others: Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the .md, .csv and .png. Default: RESULTS/tables.")
-    ] = None,
+    number: Number = None,
+    quick: Quick = False,
+    only: Only = "",
+    rows: Rows = "",
+    seeds: NumSeeds = None,
+    jobs: Jobs = 1,
+    budget: Budget = None,
+    dry_run: DryRun = False,
+    render_only: RenderOnly = False,
+    check: Check = False,
+    others: Others = False,
+    output: Output = None,
     data_root: options.DataRoot = None,
     device: Device = "auto",
     results: options.Results = Path("results"),
@@ -83,53 +93,36 @@ def table(
 
         rfp table --check
     """
-    from rfp.reproduce.table_job import TableJob, plan_lines, render_table, run_table
-
     if check:
         raise typer.Exit(_check(results))
-    if number is None or not (number == "links" or number.isdecimal()):
-        raise typer.BadParameter("give the number of a table, 1 to 7, or links, or --check")
     folder = output or results / "tables"
-
-    @contextmanager
-    def workspace() -> Iterator[Workspace]:
-        with options.workspace(
-            data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
-        ) as where:
-            yield where if budget is None else replace(where, deadline=time.time() + budget)
-
-    if number == "links":
-        if seeds is not None or others:
-            raise typer.BadParameter("--seeds and --others are for the paper's tables; links has five splits")
-        part = _link_table(quick=quick, rows=_names(rows), columns=_names(only))
-        code = _links(part, results, folder, workspace, jobs, dry_run, render_only, as_json, quiet)
-        raise typer.Exit(code)
     try:
-        job = TableJob.of(
-            int(number),
-            results,
-            folder,
-            quick=quick,
-            rows=_names(rows),
-            columns=_names(only),
-            num_seeds=seeds,
-            others=others,
-        )
+        if number == "links":
+            if seeds is not None or others:
+                raise typer.BadParameter("--seeds and --others are for the paper's tables; links has five splits")
+            made = _links_table(results, folder, quick=quick, rows=_names(rows), columns=_names(only))
+        elif number is not None and number.isdecimal():
+            part = {"quick": quick, "rows": _names(rows), "columns": _names(only), "num_seeds": seeds}
+            made = _paper_table(int(number), results, folder, others=others, **part)
+        else:
+            raise typer.BadParameter("give the number of a table, 1 to 7, or links, or --check")
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     if dry_run:
-        for line in plan_lines(job):
+        for line in made.plan():
             typer.echo(line)
         return
     failed = 0
     if not render_only:
-        with workspace() as where:
-            failed = run_table(job, where, jobs)
-    rendered = render_table(job)
+        with options.workspace(
+            data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
+        ) as where:
+            failed = made.run(where if budget is None else replace(where, deadline=time.time() + budget), jobs)
+    rendered = made.render()
     if as_json:
-        typer.echo(json.dumps(rendered.to_dict(), indent=2))
+        typer.echo(json.dumps(rendered.values(), indent=2))
     else:
-        _show(rendered)
+        rendered.show()
     if not rendered.paths:
         typer.echo(f"rfp: note: there is no result below {results}; nothing is written", err=True)
     for path in rendered.paths if not quiet else ():
@@ -138,44 +131,45 @@ def table(
         raise typer.Exit(1)
 
 
-def _link_table(*, quick: bool, rows: list[str], columns: list[str]) -> LinkTable:
+class _Rendered(NamedTuple):
+    """A table of what result files hold: as plain values, as print, and the files written."""
+
+    values: Callable[[], Any]
+    show: Callable[[], None]
+    paths: Sequence[Path]
+
+
+class _Table(NamedTuple):
+    """What can be done with a table: say what is missing, run it (returns how many cells failed), render it."""
+
+    plan: Callable[[], list[str]]
+    run: Callable[[Workspace, int], int]
+    render: Callable[[], _Rendered]
+
+
+def _paper_table(number: int, results: Path, folder: Path, **part: Any) -> _Table:
+    from rfp.reproduce.table_job import TableJob, plan_lines, render_table, run_table
+
+    job = TableJob.of(number, results, folder, **part)
+
+    def render() -> _Rendered:
+        rendered = render_table(job)
+        return _Rendered(rendered.to_dict, partial(_show, rendered), rendered.paths)
+
+    return _Table(partial(plan_lines, job), partial(run_table, job), render)
+
+
+def _links_table(results: Path, folder: Path, *, quick: bool, rows: list[str], columns: list[str]) -> _Table:
     from rfp.reproduce.links_spec import LinkTable
-
-    try:
-        return (LinkTable().as_quick() if quick else LinkTable()).only(rows, columns)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def _links(
-    part: LinkTable,
-    results: Path,
-    folder: Path,
-    workspace: Callable[[], AbstractContextManager[Workspace]],
-    jobs: int,
-    dry_run: bool,
-    render_only: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
-    """The table of link prediction; returns the exit code."""
     from rfp.reproduce.links_table import plan, run_links, write_links
 
-    if dry_run:
-        for line in plan(part, results):
-            typer.echo(line)
-        return 0
-    failed = 0
-    if not render_only:
-        with workspace() as where:
-            failed = run_links(part, where, jobs)
-    text, found, paths = write_links(part, results, folder)
-    typer.echo(json.dumps([asdict(entry) for entry in found], indent=2) if as_json else text)
-    if not paths:
-        typer.echo(f"rfp: note: there is no result below {results}; nothing is written", err=True)
-    for path in paths if not quiet else ():
-        typer.echo(f"written to {path}", err=True)
-    return 1 if failed else 0
+    part = (LinkTable().as_quick() if quick else LinkTable()).only(rows, columns)
+
+    def render() -> _Rendered:
+        text, found, paths = write_links(part, results, folder)
+        return _Rendered(lambda: [asdict(entry) for entry in found], partial(typer.echo, text), paths)
+
+    return _Table(partial(plan, part, results), partial(run_links, part), render)
 
 
 def _show(rendered: Rendered) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 from rfp.atomic import atomic_files
 from rfp.errors import FileError
-from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
+from rfp.reproduce.execute import missing_runs
 from rfp.reproduce.links_heuristics import missing_heuristics, read_heuristics, run_heuristics
 from rfp.reproduce.links_spec import LinkColumn, LinkTable
+from rfp.reproduce.workers import run_cells
 from rfp.train import Result, RunConfig, Workspace, read_results, run
 
 _METRIC_NAMES = {"mrr": "MRR, hard negatives", "roc_auc": "AUC", "hits@50": "Hits@50", "hits@100": "Hits@100"}
@@ -99,14 +100,7 @@ def run_links(table: LinkTable, workspace: Workspace, jobs: int = 1) -> int:
     def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
         return run(config, seeds=seeds, splits=splits, workspace=workspace)
 
-    cells, known = dearest_last(table.cells()), read_results(workspace.results)
-    if jobs == 1:
-        _, failures = run_missing(cells, known, train, workspace.say)
-    else:
-        from rfp.reproduce.workers import workers
-
-        with workers(jobs, workspace) as train_beside:
-            _, failures = run_missing(cells, known, train_beside, workspace.say, jobs=jobs)
+    failures = run_cells(table.cells(), workspace.results, train, workspace, jobs)
     for failure in failures:
         workspace.say(f"failed on {device}: {failure.cell.column.id} {failure.cell.row.id}: {failure.reason}")
     return failed + len(failures)

@@ -21,10 +21,11 @@ from rfp.reproduce.cost_report import (
     read_cost,
     write_cost,
 )
-from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
+from rfp.reproduce.execute import missing_runs
 from rfp.reproduce.render import as_csv, as_markdown, as_records
 from rfp.reproduce.spec import TableSpec
 from rfp.reproduce.tables import TABLES
+from rfp.reproduce.workers import run_cells
 from rfp.train import Result, RunConfig, Workspace, read_results, run
 from rfp.viz.ablation import Curve, plot
 
@@ -136,15 +137,7 @@ def run_table(job: TableJob, workspace: Workspace, jobs: int = 1) -> int:
                 f"out of memory on {device}; lower the sizes in rfp.reproduce.hyperparameters"
             ) from error
 
-    cells = dearest_last(job.spec.cells(job.num_seeds))
-    known = read_results(job.results)
-    if jobs == 1:
-        _, failures = run_missing(cells, known, train, workspace.say)
-    else:
-        from rfp.reproduce.workers import workers
-
-        with workers(jobs, workspace) as train_beside:
-            _, failures = run_missing(cells, known, train_beside, workspace.say, jobs=jobs)
+    failures = run_cells(job.spec.cells(job.num_seeds), job.results, train, workspace, jobs)
     for failure in (failure for failure in failures if not failure.expected):
         workspace.say(f"failed: {failure.cell.column.id} {failure.cell.row.id}: {failure.reason}")
     return sum(not failure.expected for failure in failures)

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from rfp.errors import ArgumentError, FileError, RFPError
-from rfp.reproduce.execute import Run
+from rfp.reproduce.execute import Failure, Run, dearest_last, run_missing
 from rfp.reproduce.mps import multi_process_service
+from rfp.reproduce.spec import Cell
 from rfp.train import OutOfTime, Result, RunConfig, Workspace, read_results, run
+
+
+def run_cells(cells: Iterable[Cell], results: Path, train: Run, workspace: Workspace, jobs: int) -> list[Failure]:
+    """Run what cells still need, those that cost most last; returns what failed.
+
+    Args:
+        cells: Of a table.
+        results: Folder of what there is.
+        train: Trains one of them in this process.
+        workspace: Where things are.
+        jobs: How many at a time; several in as many processes (:func:`workers`).
+    """
+    waiting, known = dearest_last(cells), read_results(results)
+    if jobs == 1:
+        return run_missing(waiting, known, train, workspace.say)[1]
+    with workers(jobs, workspace) as train_beside:
+        return run_missing(waiting, known, train_beside, workspace.say, jobs=jobs)[1]
 
 
 @contextmanager
