@@ -1,7 +1,7 @@
 """Files that hold a graph with names and attributes: GraphML, GEXF, GML (through NetworkX), node-link JSON, Pajek.
 
 As stored: the order of the nodes is that of the file, directed edges keep their direction, undirected ones count both
-ways, parallel edges add up unless ``duplicates`` says otherwise.
+ways, parallel edges add up unless ``duplicates`` says otherwise. A parser is loaded with the first file of its format.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,10 +19,10 @@ from rfp.edge_table.node_ids import shown, simplify
 from rfp.errors import FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
 from rfp.io.compression import read_bytes
-from rfp.io.node_link import parse_node_link
 from rfp.io.options import LoadedGraph, ReadOptions
-from rfp.io.pajek import parse_pajek
-from rfp.io.xml_graphs import XMLGraph, parse_gexf, parse_graphml
+
+if TYPE_CHECKING:
+    from rfp.io.xml_graphs import XMLGraph
 
 _ODD = re.compile("[^-+.0-9eE \\t\\n]")
 Edge = tuple[int, int, Any]  # node numbers and weight, None for none
@@ -30,11 +30,15 @@ Edge = tuple[int, int, Any]  # node numbers and weight, None for none
 
 def read_graphml(path: Path, options: ReadOptions) -> LoadedGraph:
     """The graph of a GraphML file; nodes are named by their ids."""
+    from rfp.io.xml_graphs import parse_graphml
+
     return _from_xml(path, options, parse_graphml)
 
 
 def read_gexf(path: Path, options: ReadOptions) -> LoadedGraph:
     """The graph of a GEXF file, as Gephi writes it; nodes are named by their ids."""
+    from rfp.io.xml_graphs import parse_gexf
+
     return _from_xml(path, options, parse_gexf)
 
 
@@ -60,6 +64,8 @@ def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
 
 def read_node_link(path: Path, options: ReadOptions) -> LoadedGraph:
     """The graph of node-link JSON."""
+    from rfp.io.node_link import parse_node_link
+
     name = options.weight or "weight"
     found = parse_node_link(read_bytes(path), name, str(path))
     _check_weight(found.links, options, path)
@@ -68,6 +74,8 @@ def read_node_link(path: Path, options: ReadOptions) -> LoadedGraph:
 
 def read_pajek(path: Path, options: ReadOptions) -> LoadedGraph:
     """A Pajek network: ``*Vertices``, then ``*Arcs``, ``*Edges``, their lists, or a ``*Matrix``."""
+    from rfp.io.pajek import parse_pajek
+
     network = parse_pajek(read_bytes(path), str(path))
     if options.weight is not None:
         raise GraphError(f"{path}: the weights of a Pajek network have no name; leave --weight out")

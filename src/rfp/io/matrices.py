@@ -13,7 +13,6 @@ import torch
 from rfp.errors import FileError, GraphError
 from rfp.graph import Graph
 from rfp.io.compression import read_bytes
-from rfp.io.matrix_market import parse_matrix_market
 from rfp.io.options import LoadedGraph, ReadOptions
 
 # Bytes that one byte of a compressed archive can stand for, at the most.
@@ -67,6 +66,8 @@ def _check_structure(matrix: Any) -> None:
 
 def read_matrix_market(path: Path, options: ReadOptions) -> LoadedGraph:
     """Read ``.mtx`` or ``.mtx.gz``; a symmetric matrix stored as one triangle is completed."""
+    from rfp.io.matrix_market import parse_matrix_market
+
     return _from_matrix(parse_matrix_market(read_bytes(path), str(path)), path, options)
 
 

@@ -27,7 +27,6 @@ Directed graphs: ``NAME.both`` stands for two operators, S and its transpose, al
 """
 
 from rfp.operators.given import Sources, as_operator, as_operators, from_matrix, from_name
-from rfp.operators.names import BOTH_DIRECTIONS, expanded, parse_name
 from rfp.operators.operator import (
     BlockOperator,
     DenseBlock,
@@ -39,7 +38,7 @@ from rfp.operators.operator import (
     blocks_of,
     factors,
 )
-from rfp.operators.predefined import NORMS, OPERATORS, EntryTable
+from rfp.operators.predefined import BOTH_DIRECTIONS, NORMS, OPERATORS, EntryTable, expanded, parse_name
 
 __all__ = [
     "BOTH_DIRECTIONS",

@@ -13,9 +13,8 @@ from torch import Tensor
 from rfp.csr import CSR, from_entries
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
-from rfp.operators.names import parse_name
 from rfp.operators.operator import DenseOperator, FunctionOperator, MatrixOperator, Operator, PowerOperator
-from rfp.operators.predefined import NORMS, OPERATORS, EntryTable
+from rfp.operators.predefined import NORMS, OPERATORS, EntryTable, parse_name
 
 
 class Sources:
