@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import rfp
 
 ROOT = Path(rfp.__file__).parent
@@ -15,9 +17,11 @@ ORDER = [
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],
     ["operator_norms"],
-    ["conversion", "settings"],
+    ["conversion", "report", "settings"],
     ["backends"],
-    ["sinks", "trajectory"],
+    ["sinks"],
+    ["one_loop"],
+    ["trajectory"],
     ["propagate"],
     ["estimate", "cache"],
     ["encode"],
@@ -56,31 +60,58 @@ HEAVY = (
 )
 
 
-def imported_parts(path: Path) -> set[str]:
-    """First parts of the rfp modules that a file imports, lazily or not."""
+def imported_parts(source: str) -> set[str]:
+    """First parts of the rfp modules a file imports, at its top or in a function, by path or through the package."""
     parts = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(source)):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole path"
             names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "rfp" else [node.module]
-        parts |= {name.split(".")[1] for name in names if name.startswith("rfp.")}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
+            names = [part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)][:1]
+        for name in names:
+            if name == "rfp":  # whoever has the package has all of its public names
+                parts |= set(rfp._HOMES.values())
+            elif isinstance(name, str) and name.startswith("rfp."):
+                part = name.split(".")[1]
+                parts.add(rfp._HOMES.get(part, part))
     return parts
+
+
+def upward(own: str, source: str) -> list[str]:
+    """Which imports of a file, whose module name begins with ``own``, are not of a smaller layer."""
+    return sorted(part for part in imported_parts(source) if part != own and LAYERS[part] >= LAYERS[own])
 
 
 def test_modules_import_downwards_only() -> None:
     wrong = []
     for path in sorted(ROOT.rglob("*.py")):
         own = path.relative_to(ROOT).with_suffix("").parts[0]
-        if own == "__init__":
-            continue
-        wrong += [
-            f"{path.relative_to(ROOT)} imports {part}"
-            for part in imported_parts(path)
-            if part != own and LAYERS[part] >= LAYERS[own]
-        ]
+        if own != "__init__":
+            wrong += [f"{path.relative_to(ROOT)} imports {part}" for part in upward(own, path.read_text())]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from rfp.encode import encode",
+        "import rfp.encode",
+        "from rfp import encode",
+        "import rfp",
+        "def later():\n    import rfp\n    return rfp.encode",
+        "def later():\n    import rfp as package\n    return package.new_nodes",
+        "def later():\n    from rfp import encode",
+        "from importlib import import_module\nlater = import_module('rfp.encode')",
+        "import importlib\ndef later(name):\n    return importlib.import_module(f'rfp.encode.{name}')",
+    ],
+)
+def test_no_way_up_is_hidden(source: str) -> None:
+    assert "encode" in upward("trajectory", source)
+    assert "encode" not in upward("cli", source)
 
 
 # scikit-learn's estimator is the same encoding under its own name there.

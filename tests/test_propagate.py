@@ -9,9 +9,10 @@ import rfp
 from rfp.backends.sparse.loop import sparse_steps
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
+from rfp.one_loop import states
 from rfp.operators import DenseOperator, from_matrix, from_name
-from rfp.propagate import propagate, states
-from rfp.trajectory import Report
+from rfp.propagate import propagate
+from rfp.report import Report
 
 KARATE = as_graph(nx.Graph(nx.karate_club_graph().edges))
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from rfp.features import random_features as random_features
     from rfp.graph import Graph as Graph
     from rfp.io import read_graph as read_graph
+    from rfp.one_loop import states as states
     from rfp.operators import Operator as Operator
     from rfp.propagate import propagate as propagate
-    from rfp.propagate import states as states
+    from rfp.report import Report as Report
     from rfp.settings import Settings as Settings
-    from rfp.trajectory import Report as Report
     from rfp.trajectory import Trajectory as Trajectory
 
 # Public name -> the module that defines it; the imports above say the same to type checkers, and a test compares them.
@@ -49,7 +49,7 @@ _HOMES = {
     "NumericalError": "errors",
     "Operator": "operators",
     "RFPError": "errors",
-    "Report": "trajectory",
+    "Report": "report",
     "Settings": "settings",
     "Trajectory": "trajectory",
     "as_graph": "conversion",
@@ -58,7 +58,7 @@ _HOMES = {
     "propagate": "propagate",
     "random_features": "features",
     "read_graph": "io",
-    "states": "propagate",
+    "states": "one_loop",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -14,8 +14,8 @@ from rfp._version import __version__
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
+from rfp.report import Report
 from rfp.settings import Settings
-from rfp.trajectory import Report
 
 
 class EncodingCache:

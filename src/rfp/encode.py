@@ -13,10 +13,11 @@ from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
 from rfp.features import mixed_keys
 from rfp.graph import Graph
-from rfp.propagate import run_problem
+from rfp.one_loop import run_problem
+from rfp.report import Report
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import Memory
-from rfp.trajectory import Report, Trajectory
+from rfp.trajectory import Trajectory
 
 
 @shows_settings(Arguments)

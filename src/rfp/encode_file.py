@@ -27,11 +27,12 @@ from rfp.graph import Graph
 from rfp.io import EncodedNodes, LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import Writer, find_writer, write_node_ids, write_npy
-from rfp.propagate import run_problem
+from rfp.one_loop import run_problem
+from rfp.report import Report
 from rfp.settings import Settings
 from rfp.sinks import KeptSteps, Memory
 from rfp.streaming import stream
-from rfp.trajectory import Report, kept_steps
+from rfp.trajectory import kept_steps
 
 # Above this part of the free memory the result is streamed: the estimate leaves out what the allocator wastes.
 MEMORY_SHARE = 0.7

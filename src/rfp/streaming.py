@@ -23,10 +23,11 @@ from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.normalization import Events
-from rfp.propagate import run_problem
+from rfp.one_loop import run_problem
+from rfp.report import Report
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import KeptSteps, NpyFile
-from rfp.trajectory import Report, kept_steps
+from rfp.trajectory import kept_steps
 
 # The trajectory of as many small graphs as fit here is computed at a time.
 _BLOCK_BYTES = 1 << 28

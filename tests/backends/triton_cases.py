@@ -28,8 +28,8 @@ from rfp.conversion import as_graph
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import Events, count_events
+from rfp.one_loop import run_problem
 from rfp.operators import from_name
-from rfp.propagate import run_problem
 from rfp.rounding import rounding_unit
 from rfp.settings import Settings
 from rfp.sinks import Memory

@@ -14,8 +14,8 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
+from rfp.one_loop import states
 from rfp.operators import OPERATORS, EntryTable, MatrixOperator
-from rfp.propagate import states
 from rfp.settings import as_integer
 
 # Of the draw of the vectors of features, which must not be that of any node.

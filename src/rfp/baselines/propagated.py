@@ -13,8 +13,9 @@ from rfp.encode import encode
 from rfp.errors import ArgumentError
 from rfp.features import Distribution
 from rfp.normalization import NormalizationChoice, l2
+from rfp.one_loop import states
 from rfp.operators import as_operator
-from rfp.propagate import propagate, states
+from rfp.propagate import propagate
 
 
 def rnf(

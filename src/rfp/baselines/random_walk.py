@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
+from rfp.one_loop import states
 from rfp.operators import from_name
-from rfp.propagate import states
 
 # One-hot columns propagated at a time: bounds the memory at this many numbers a node.
 _COLUMNS = 256

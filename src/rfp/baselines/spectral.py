@@ -15,8 +15,8 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
+from rfp.one_loop import states
 from rfp.operators import MatrixOperator, from_matrix, from_name
-from rfp.propagate import states
 
 ENDS = ("smallest", "largest_magnitude")
 

@@ -15,8 +15,8 @@ from rfp.bench.contender import Contender
 from rfp.bench.gate import GateError
 from rfp.bench.generated_graphs import ARXIV_EDGES, ARXIV_NODES, power_law
 from rfp.graph import Graph
+from rfp.one_loop import states
 from rfp.operators import from_name
-from rfp.propagate import states
 
 WALK_LENGTH, NUM_CHANNELS = 16, 64
 # PyG's matrix powers fill up: n^2 entries on a connected graph, each with its column number.

@@ -15,8 +15,8 @@ import torch
 from rfp._version import __version__
 from rfp.io.options import LoadedGraph, ReadOptions
 from rfp.plain_values import as_plain
+from rfp.report import Report
 from rfp.settings import Settings
-from rfp.trajectory import Report
 
 # Blocks of columns that are listed one by one: more would make the side-car larger than many an encoding.
 MAX_BLOCKS = 10_000

@@ -17,7 +17,6 @@ from rfp.io.matrices import read_matrix_market, read_npz
 from rfp.io.options import LoadedGraph, ReadOptions
 from rfp.io.parquet import read_parquet
 from rfp.io.pyg import read_pyg
-from rfp.io.unsupported import UNSUPPORTED
 
 Files = str | Path | Sequence[str | Path]
 
@@ -84,6 +83,8 @@ def find_format(path: Path) -> str:
             if packed and not format.packed:
                 raise FileError(f"{path}: files of the format {name!r} are not read from {packed[0]}; unpack it first")
             return name
+    from rfp.io.unsupported import UNSUPPORTED
+
     choices = f"--format {'|'.join(FORMATS)}"
     if last and last[0] in UNSUPPORTED:
         kind, advice = UNSUPPORTED[last[0]]

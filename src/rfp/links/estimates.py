@@ -18,10 +18,10 @@ from torch import Tensor
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.links.definitions import ScoreForm
+from rfp.one_loop import states
 from rfp.operators import MatrixOperator
 from rfp.products.channel_means import PAIR_BYTES
 from rfp.products.draw import variance_of
-from rfp.propagate import states
 from rfp.settings import Settings
 
 

@@ -16,8 +16,8 @@ from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.nn.learned_operator import copies
+from rfp.one_loop import run_problem
 from rfp.operators import Operator
-from rfp.propagate import run_problem
 from rfp.ragged import offsets
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
 from rfp.sinks import Memory

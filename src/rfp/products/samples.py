@@ -13,10 +13,10 @@ from rfp.backends.problem import draw_features
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
+from rfp.one_loop import states
 from rfp.operators import MatrixOperator, Operator, as_operator
 from rfp.products.channel_means import ChannelMeans, PowerEstimate
 from rfp.products.draw import DrawArguments, draw_settings, variance_of
-from rfp.propagate import states
 from rfp.settings import Settings, as_integer
 from rfp.trajectory import Trajectory
 

@@ -23,8 +23,8 @@ def run_cells(cells: Iterable[Cell], results: Path, train: Run, workspace: Works
     """Run what cells still need, those that cost most last; returns what failed.
 
     Args:
-        cells: Of a table.
-        results: Folder of what there is.
+        cells: Cells of a table.
+        results: Folder of the results that there are.
         train: Trains one of them in this process.
         workspace: Where things are.
         jobs: How many at a time; several in as many processes (:func:`workers`).

@@ -24,8 +24,8 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.features import random_features
 from rfp.graph import Graph
+from rfp.one_loop import states
 from rfp.operators import Operator, as_operator
-from rfp.propagate import states
 from rfp.settings import shows_settings
 from rfp.theory.integers import as_integers, count_primes, integer_trace
 from rfp.theory.sampling import CHANNELS, ROUND, Affine, Moments, SampleEstimate, Sampling, SamplingArguments

@@ -20,8 +20,8 @@ from scipy.sparse.csgraph import connected_components
 from rfp.conversion import as_graph
 from rfp.features import random_features
 from rfp.graph import Graph
+from rfp.one_loop import states
 from rfp.operators import FunctionOperator, from_name
-from rfp.propagate import states
 
 Positions = NDArray[np.float32]  # [n, 2]
 # All pairs repel each other up to this size: 8 MB an array, some 10 ms a round.

@@ -13,21 +13,21 @@ from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
-from rfp.new_nodes.step_factors import origin
+from rfp.one_loop import states
 from rfp.operators import Operator, as_operator
-from rfp.propagate import states
+from rfp.report import Report
 from rfp.settings import Settings
-from rfp.trajectory import Report, Trajectory
+from rfp.trajectory.stored_states import States, StoredStates
 
 
 def replay(
-    trajectory: Trajectory,
+    trajectory: States,
     graph: Any,
     *,
     weight: Any = None,
     features: Tensor | None = None,
     operators: Sequence[Any] | None = None,
-) -> Trajectory:
+) -> States:
     r"""Encode a larger graph with the stored factors: :math:`a'^{(p)} = (S' a'^{(p-1)}) W_p`, all rows computed.
 
     Node i of the trajectory is node i of the graph; nodes from n on are new. Their features continue the draw: those of
@@ -58,7 +58,7 @@ def replay(
         >>> t.replay((longer, 4)).states.shape
         torch.Size([1, 4, 5, 2])
     """
-    settings, old = origin(trajectory)
+    settings, old = trajectory.origin()
     larger = as_graph(graph, weight=weight)
     if larger.num_graphs != 1 or larger.num_nodes < old.num_nodes:
         raise ArgumentError(
@@ -76,7 +76,7 @@ def replay(
     return grown(trajectory, storage, larger, "all rows computed with the stored factors")
 
 
-def grown(trajectory: Trajectory, storage: Tensor, graph: Graph, how: str) -> Trajectory:
+def grown(trajectory: States, storage: Tensor, graph: Graph, how: str) -> States:
     """The trajectory of the larger graph, which keeps the factors it was computed with."""
     return replace(
         trajectory, storage=storage, graph=graph, report=Report("replay", how), stored_factors=trajectory.factors
@@ -98,9 +98,9 @@ def operators_of(settings: Settings, given: Sequence[Any] | None) -> Sequence[An
     return given
 
 
-def features_of_new(trajectory: Trajectory, num_nodes: int, given: Tensor | None) -> Tensor:
+def features_of_new(trajectory: StoredStates, num_nodes: int, given: Tensor | None) -> Tensor:
     r"""Rows n to n' - 1 of :math:`a^{(0)}`, ``[B, n' - n, k]`` float64: drawn with :math:`W_0`, or given."""
-    settings, graph = origin(trajectory)
+    settings, graph = trajectory.origin()
     n, b, _, _, k = trajectory.storage.shape
     shape = (b, num_nodes - n, k)
     if trajectory.drawn:

@@ -13,21 +13,20 @@ from torch import Tensor
 from rfp.backends.problem import fold
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph
-from rfp.new_nodes.replay import features_of_new, grown, operators_of, walk
-from rfp.new_nodes.step_factors import origin
 from rfp.operators import OPERATORS, EntryTable, FunctionOperator, as_operator, parse_name
-from rfp.trajectory import Trajectory
+from rfp.trajectory.replay import features_of_new, grown, operators_of, walk
+from rfp.trajectory.stored_states import States, StoredStates
 
 
 def extend(
-    trajectory: Trajectory,
+    trajectory: States,
     new_edges: Any,
     *,
     num_nodes: int | None = None,
     edge_weight: Any = None,
     directed: bool | None = None,
     features: Tensor | None = None,
-) -> Trajectory:
+) -> States:
     r"""Add nodes: their rows by the stored factors, all other rows as they are, bit for bit.
 
     With :math:`S'` the operator of the enlarged graph, o the old nodes and v the new ones,
@@ -70,7 +69,7 @@ def extend(
         >>> larger.states.shape, bool((larger.storage[:3] == t.storage).all())
         (torch.Size([1, 4, 5, 2]), True)
     """
-    settings, old = origin(trajectory)
+    settings, old = trajectory.origin()
     added = _new_edges(old, new_edges, num_nodes, edge_weight, directed)
     start = features_of_new(trajectory, added.num_nodes, features)
     kept = []
@@ -85,7 +84,7 @@ def extend(
 class _NewRows:
     r"""The map :math:`a_v \mapsto S'_{vo} a_o^{(p-1)} + S'_{vv} a_v`, the p-th time it is called."""
 
-    def __init__(self, trajectory: Trajectory, index: int, name: str, added: Graph) -> None:
+    def __init__(self, trajectory: StoredStates, index: int, name: str, added: Graph) -> None:
         parts = parse_name(name)
         self.n, self.exponent = trajectory.storage.size(0), int(parts["power"] or 1)
         row, col, value = _entries(trajectory.graph, added, parts)
@@ -96,7 +95,7 @@ class _NewRows:
         self.from_new = _matrix(row[~old], col[~old] - self.n, value[~old], size, size)
         self.old_states = self._old_states(trajectory, index, name.partition("^")[0])
 
-    def _old_states(self, trajectory: Trajectory, index: int, base: str) -> Iterator[Tensor]:
+    def _old_states(self, trajectory: StoredStates, index: int, base: str) -> Iterator[Tensor]:
         """What new nodes read of the old ones, product by product: q of them a step for the power q."""
         if self.exponent == 1:
             states = trajectory.storage[self.neighbors, :, index].double()  # [c, B, P + 1, k]

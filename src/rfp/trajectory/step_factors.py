@@ -12,50 +12,30 @@ from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.operators import as_operator
 from rfp.settings import STARTS, Settings
-from rfp.trajectory import Trajectory
 
 
-def origin(trajectory: Trajectory) -> tuple[Settings, Graph]:
-    """The settings and the graph of a trajectory, which must be one graph's and one of :func:`rfp.encode`."""
-    if trajectory.settings is None or trajectory.graph is None:
-        raise ArgumentError(
-            "the trajectory does not know its graph and arguments; make it with rfp.encode, or read one with "
-            "rfp.Trajectory.load"
-        )
-    if trajectory.graph.num_graphs != 1:
-        raise ArgumentError(
-            f"new nodes are added to one graph, but this is a batch of {trajectory.graph.num_graphs}; encode the graph "
-            "by itself (its rows are the same)"
-        )
-    return trajectory.settings, trajectory.graph
+def step_factors(storage: Tensor, settings: Settings, graph: Graph, *, drawn: bool) -> Tensor:
+    """The factors of all steps, ``[O, P + 1, B, k, k]`` float64, as :func:`rfp.new_nodes.step_factors` says.
 
-
-def step_factors(trajectory: Trajectory) -> Tensor:
-    r"""The factors of all steps, ``[O, P + 1, B, k, k]`` float64.
-
-    .. math:: a^{(p)} = (S a^{(p-1)}) W_p, \qquad a^{(0)} = r W_0
-
-    They are found from the states alone, so those of any backend will do. With :math:`b = S a^{(p-1)}`:
-    :math:`W = I` where nothing is normalised; :math:`W_{jj} = 1 / \lVert b_j \rVert` for ``l2``; for ``qr``
-    :math:`W = R^{-1}`, :math:`R = q^\top b`, on the columns that were kept; :math:`W = (b^\top b)^{+}` for
-    ``inverse_gram``. The rows and columns of a column that was set to zero are zero.
-
-    Costs one more product with every operator and O(n k²) a step.
+    Args:
+        storage: States of all steps, ``[n, B, O, P + 1, k]``.
+        settings: What they were computed with.
+        graph: Their graph, one.
+        drawn: Whether the features were drawn.
     """
-    settings, graph = origin(trajectory)
-    _, b, o, length, k = trajectory.storage.shape
+    _, b, o, length, k = storage.shape
     identity = torch.eye(k, dtype=torch.float64, device=graph.device).expand(b, k, k)
     factors = identity.expand(o, length, b, k, k).clone()
     find = _finder(settings)
-    if trajectory.drawn and settings.start != "drawn":
-        begun = trajectory.storage[:, :, 0, 0].transpose(0, 1)
+    if drawn and settings.start != "drawn":
+        begun = storage[:, :, 0, 0].transpose(0, 1)
         factors[:, 0] = FACTORS[STARTS[settings.start]](draw_features(settings, graph).double(), begun.double())
     if settings.normalization == "none":
         return factors
     for i, choice in enumerate(settings.operators):
         operator = as_operator(choice, graph, torch.float64)
         for p in range(settings.normalize_every, length, settings.normalize_every):
-            before, after = (trajectory.storage[:, :, i, q].transpose(0, 1).double() for q in (p - 1, p))
+            before, after = (storage[:, :, i, q].transpose(0, 1).double() for q in (p - 1, p))
             factors[i, p] = find(unfold(operator @ fold(before).contiguous(), before), after)
     return factors
 

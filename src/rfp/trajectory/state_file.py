@@ -15,9 +15,9 @@ from torch import Tensor
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError, RFPError
 from rfp.graph import Graph
-from rfp.new_nodes.step_factors import origin
+from rfp.report import Report
 from rfp.settings import Settings
-from rfp.trajectory import Report, Trajectory
+from rfp.trajectory.stored_states import States, StoredStates
 
 FORMAT = "rfp trajectory 1"
 # NumPy has no bfloat16: its bits are kept as integers, and the settings say what they are.
@@ -25,7 +25,7 @@ _AS_BITS = {torch.bfloat16: torch.int16}
 _ARRAYS = ("storage", "factors", "edge_index", "keys")
 
 
-def save(trajectory: Trajectory, path: str | Path) -> None:
+def save(trajectory: StoredStates, path: str | Path) -> None:
     """Write a trajectory with its factors and its graph, as an uncompressed ``.npz`` of plain arrays and JSON.
 
     Args:
@@ -33,7 +33,7 @@ def save(trajectory: Trajectory, path: str | Path) -> None:
             distribution.
         path: Written whole or not at all.
     """
-    settings, graph = origin(trajectory)
+    settings, graph = trajectory.origin()
     about = {"format": FORMAT, "drawn": trajectory.drawn, "num_nodes": graph.num_nodes, "settings": _plain(settings)}
     about["report"] = {"backend": trajectory.report.backend, "events": dict(trajectory.report.events)}
     arrays = {"storage": trajectory.storage, "factors": trajectory.factors}
@@ -46,19 +46,17 @@ def save(trajectory: Trajectory, path: str | Path) -> None:
         np.savez(file, **content)
 
 
-def load(path: str | Path, device: torch.device | str = "cpu") -> Trajectory:
-    """Read what :func:`save` wrote.
-
-    Nothing is unpickled and no more is read than the file holds. A file that is damaged, or not one of these, is
-    refused in one line.
+def load(kind: type[States], path: str | Path, device: torch.device | str) -> States:
+    """Read what :func:`save` wrote, as :func:`rfp.new_nodes.load` says.
 
     Args:
+        kind: What is made of it.
         path: The file.
         device: Where the tensors go.
     """
     try:
         content = _read(Path(path))
-        trajectory = _from_content(content, device)
+        trajectory = _from_content(kind, content, device)
     except FileNotFoundError as error:
         raise FileError(f"{path}: no such file") from error
     except (RFPError, OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
@@ -102,7 +100,7 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _from_content(content: dict[str, Any], device: torch.device | str) -> Trajectory:
+def _from_content(kind: type[States], content: dict[str, Any], device: torch.device | str) -> States:
     about = json.loads(content["about"].tobytes())
     if about["format"] != FORMAT:
         raise ValueError(f"its format is {about['format']!r}, expected {FORMAT!r}")
@@ -124,4 +122,4 @@ def _from_content(content: dict[str, Any], device: torch.device | str) -> Trajec
         raise ValueError("a value is not finite")
     events = {str(name): int(count) for name, count in about["report"]["events"].items()}
     report = Report(str(about["report"]["backend"]), "read from a file", [events])
-    return Trajectory(storage, report, settings, graph, about["drawn"], tensors["factors"])
+    return kind(storage, report, settings, graph, about["drawn"], tensors["factors"])
