@@ -14,7 +14,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -117,13 +117,20 @@ def section(page: Page, underline: str, faces: set[str]) -> str:
         value = getattr(page.module, name)
         if inspect.isclass(value):
             kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
-            lines += [f".. {kind}:: {page.name}.{name}", "   :members:", ""]
+            inherited = ["   :inherited-members:"] if _built_on_ours(value) else []
+            lines += [f".. {kind}:: {page.name}.{name}", "   :members:", *inherited, ""]
         elif inspect.isroutine(value):
             lines += [f".. autofunction:: {page.name}.{name}", ""]
         else:
             lines += [f".. py:data:: {name}", f"   :module: {page.name}", ""]
             lines += [f"   {_comment_above(page.module, name)}", ""]
     return "\n".join(lines)
+
+
+def _built_on_ours(value: type) -> bool:
+    """Whether a class has bases and all of them are ours: what they define is then shown with it."""
+    bases = value.__mro__[1:-1]
+    return is_dataclass(value) and bool(bases) and all(base.__module__.startswith("rfp.") for base in bases)
 
 
 def _comment_above(module: ModuleType, name: str) -> str:

@@ -22,7 +22,7 @@ from rfp.trajectory import Trajectory
 from rfp.trajectory.arrivals import extend
 from rfp.trajectory.replay import replay
 from rfp.trajectory.state_file import save
-from rfp.trajectory.step_factors import step_factors as find_factors
+from rfp.trajectory.step_factors import find_factors
 
 __all__ = ["extend", "load", "replay", "save", "step_factors"]
 

@@ -46,7 +46,7 @@ class Case:
     Args:
         sizes: Nodes of each graph.
         groups: Numbers of the graphs of each block.
-        kind: Of the matrices: ``"spread"`` (well-conditioned), ``"identity"``, ``"rank two"``,
+        kind: What the matrices are: ``"spread"`` (well-conditioned), ``"identity"``, ``"rank two"``,
             ``"centring"``, which takes constant columns to zero, or ``"broken"``, with a NaN.
         features: ``[n, k]``, if not random.
         against: The backend that is right.

@@ -33,7 +33,7 @@ class PlainGINE(nn.Module):
     """GINE as one writes it with PyG, with or without the one line that adds RFP.
 
     Args:
-        settings: Of the encoding; ``None`` for none.
+        settings: Settings of the encoding; ``None`` for none.
         products: Read the trajectory by its products instead of a linear map.
         num_layers: Convolutions.
         width: Hidden channels.

@@ -19,7 +19,7 @@ def drawn_task(graph: Graph, seed: int = 0) -> LoadedTask:
 
     Args:
         graph: A batch whose edges come graph by graph, on a CPU.
-        seed: Of types and targets.
+        seed: Seed of types and targets.
     """
     generator = torch.Generator().manual_seed(seed)
     of_graph = graph.batch[graph.edge_index[0]]

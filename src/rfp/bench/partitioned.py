@@ -31,14 +31,14 @@ class Measured:
 
     Args:
         case: ``"growth"``, ``"limit"`` or ``"workers"``.
-        name: Of the row.
+        name: Name of the row.
         num_nodes: n.
         num_entries: Non-zeros of the matrix, those of the diagonal without a self-loop not counted.
         channels: k.
         steps: P.
         phase: ``"prepare"``, ``"steps"`` or ``"all"``.
-        seconds: Of this phase.
-        cpu_seconds: Of it, of all processes.
+        seconds: Wall time of this phase.
+        cpu_seconds: Time of all processes in it.
         peak_mib: Largest resident memory of one process.
         limit: How the memory was limited, if it was.
     """

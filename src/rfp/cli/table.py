@@ -26,7 +26,7 @@ Number = Annotated[
         metavar="1|2|3|4|5|6|7|links", help="Number of the table in the paper, or the one of link prediction."
     ),
 ]
-Quick = Annotated[
+QuickSubset = Annotated[
     bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
 ]
 Only = Annotated[
@@ -46,14 +46,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be run, 
 RenderOnly = Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")]
 Check = Annotated[bool, typer.Option("--check", help="Run nothing; check every result file, and say where RFP stands.")]
 Others = Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")]
-Output = Annotated[
+OutputFolder = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for the .md, .csv and .png. Default: RESULTS/tables.")
 ]
 
 
 def table(
     number: Number = None,
-    quick: Quick = False,
+    quick: QuickSubset = False,
     only: Only = "",
     rows: Rows = "",
     seeds: NumSeeds = None,
@@ -63,7 +63,7 @@ def table(
     render_only: RenderOnly = False,
     check: Check = False,
     others: Others = False,
-    output: Output = None,
+    output: OutputFolder = None,
     data_root: options.DataRoot = None,
     device: Device = "auto",
     results: options.Results = Path("results"),

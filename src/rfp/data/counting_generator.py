@@ -23,6 +23,7 @@ from torch_geometric.data import Data
 
 from rfp.errors import ArgumentError, FileError
 from rfp.graph import Graph
+from rfp.ragged import join
 from rfp.theory.substructures import PATTERNS, graph_counts
 
 # (nodes, degree), chosen with equal probability.
@@ -102,11 +103,10 @@ def read_published(root: str | Path) -> CountingData:
             content = {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read as the counting data set ({error})") from error
-    ptr = np.concatenate([[0], np.cumsum(content["num_nodes"].astype(np.int64))])
-    start = np.repeat(ptr[:-1], content["num_edges"])
-    edge_index = torch.from_numpy(content["edge_index"].astype(np.int64) + start)
+    numbers = (torch.from_numpy(content[name].astype(np.int64)) for name in ("edge_index", "num_nodes", "num_edges"))
+    edge_index, ptr = join(*numbers)
     split = {part: torch.from_numpy(content[f"{part}_idx"].astype(np.int64)) for part in SPLIT_SHARES}
-    data = _with_counts(edge_index, torch.from_numpy(ptr), split, str(path))
+    data = _with_counts(edge_index, ptr, split, str(path))
     order = [list(content["y_names"]).index(name) for name in TARGETS]
     if not np.array_equal(data.counts.numpy(), content["y"][:, order]):
         raise FileError(f"{path}: the counts in the file are not those of its graphs; fetch the file again")
@@ -139,14 +139,14 @@ def generate(num_graphs: int = NUM_GRAPHS, *, seed: int = 0) -> CountingData:
         whole = random_regular(n, degree, rng)
         edges.append(whole[rng.permutation(len(whole))[n:]])
         sizes.append(n)
-    ptr = np.concatenate([[0], np.cumsum(sizes)])
-    half = np.concatenate([e + start for e, start in zip(edges, ptr[:-1], strict=True)]).T
-    edge_index = torch.from_numpy(np.concatenate([half, half[::-1]], axis=1))
+    counts = torch.tensor([len(e) for e in edges])
+    half, ptr = join(torch.from_numpy(np.concatenate(edges).T), torch.tensor(sizes), counts)
+    edge_index = torch.cat([half, half.flip(0)], dim=1)
     # A seed of another length than the graphs' is another stream.
     order = torch.from_numpy(np.random.default_rng([seed]).permutation(num_graphs))
     first, second = (round(num_graphs * share) for share in (SPLIT_SHARES["train"], SPLIT_SHARES["val"]))
     split = {"train": order[:first], "val": order[first : first + second], "test": order[first + second :]}
-    return _with_counts(edge_index, torch.from_numpy(ptr), split, f"generated, seed {seed}")
+    return _with_counts(edge_index, ptr, split, f"generated, seed {seed}")
 
 
 def random_regular(num_nodes: int, degree: int, rng: np.random.Generator) -> np.ndarray:  # -> [n degree / 2, 2]

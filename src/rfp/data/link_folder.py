@@ -31,6 +31,7 @@ from rfp.data.tables import SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.edge_table.columns import SOURCE_NAMES, TARGET_NAMES
 from rfp.errors import ArgumentError, FileError, GraphError
+from rfp.ragged import offsets, owners
 
 
 def load_link_folder(folder: Path, config: DataConfig) -> LoadedTask:
@@ -83,9 +84,8 @@ def _edges(folder: Path) -> tuple[Table, Tensor | None, Any]:
         raise FileError(f"{folder}: there is no {missing[0]} file beside those of the other parts")
     several = [table for table in tables.values() if table is not None]
     columns = [required_column(several[0], names) for names in (SOURCE_NAMES, TARGET_NAMES)]
-    sizes = [table.num_rows for table in several]
-    parts = torch.repeat_interleave(torch.arange(3), torch.tensor(sizes))
-    starts = np.cumsum([0, *sizes])
+    sizes = torch.tensor([table.num_rows for table in several])
+    parts, starts = owners(sizes), offsets(sizes).numpy()
 
     def where(row: int) -> str:
         table = int(np.searchsorted(starts, row, side="right")) - 1

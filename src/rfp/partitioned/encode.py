@@ -56,7 +56,7 @@ class Execution:
 
 
 class FolderArguments(Arguments, total=False):
-    """The fields of :class:`~rfp.settings.Settings` and of :class:`Execution` as keywords."""
+    """The fields of :class:`~rfp.settings.Settings` and of :class:`rfp.partitioned.Execution` as keywords."""
 
     memory: int
     executor: Executor | None
@@ -82,8 +82,8 @@ def encode(
         graph: Anything :func:`rfp.as_graph` reads, one graph.
         folder: Made if it is not there. Its format: :mod:`rfp.partitioned.layout`.
         settings: The arguments; operators by name, distributions by name.
-        arguments: The fields of :class:`~rfp.settings.Settings` and of :class:`Execution`: ``memory``, ``executor``,
-            ``device``, ``tick``, ``say``.
+        arguments: The fields of :class:`~rfp.settings.Settings` and of :class:`rfp.partitioned.Execution`:
+            ``memory``, ``executor``, ``device``, ``tick``, ``say``.
 
     Example:
         >>> import networkx, tempfile, rfp

@@ -36,7 +36,7 @@ class HeuristicScore:
         metric: Name.
         val: On validation.
         test: On the test part.
-        beta: Of Katz, chosen by the first metric of the table on validation; 0 for others.
+        beta: β of Katz, chosen by the first metric of the table on validation; 0 for others.
     """
 
     dataset: str

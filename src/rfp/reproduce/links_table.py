@@ -39,12 +39,12 @@ class LinkEntry:
 
     Args:
         row: Id of the method.
-        column: Of the graph.
+        column: Id of the graph.
         metric: Name.
         mean: Over splits.
         std: Sample deviation; NaN for one run.
         num_runs: Splits among them.
-        wanted: Of how many.
+        wanted: How many there are to be.
         val: Mean on validation, NaN where it was not computed.
         values: What was chosen.
         device: What it was trained on; nothing for scores without learning.

@@ -56,7 +56,7 @@ class TrainingLoop:
             run.
 
     Attributes:
-        seconds_of_steps: Of each epoch that was run here, the wall time of its steps alone: the rest is validation,
+        seconds_of_steps: Wall time of the steps alone, for each epoch that was run here: the rest is validation,
             logs and checkpoints.
     """
 

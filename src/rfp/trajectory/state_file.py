@@ -46,8 +46,8 @@ def save(trajectory: StoredStates, path: str | Path) -> None:
         np.savez(file, **content)
 
 
-def load(kind: type[States], path: str | Path, device: torch.device | str) -> States:
-    """Read what :func:`save` wrote, as :func:`rfp.new_nodes.load` says.
+def load_as(kind: type[States], path: str | Path, device: torch.device | str) -> States:
+    """Read what :func:`rfp.new_nodes.save` wrote, as :func:`rfp.new_nodes.load` says.
 
     Args:
         kind: What is made of it.

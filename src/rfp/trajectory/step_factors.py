@@ -14,7 +14,7 @@ from rfp.operators import as_operator
 from rfp.settings import STARTS, Settings
 
 
-def step_factors(storage: Tensor, settings: Settings, graph: Graph, *, drawn: bool) -> Tensor:
+def find_factors(storage: Tensor, settings: Settings, graph: Graph, *, drawn: bool) -> Tensor:
     """The factors of all steps, ``[O, P + 1, B, k, k]`` float64, as :func:`rfp.new_nodes.step_factors` says.
 
     Args:

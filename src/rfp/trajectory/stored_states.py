@@ -67,7 +67,7 @@ class StoredStates:
         return self.states[:, :, -1]
 
     def select(self, keep: str | Sequence[int]) -> Tensor:
-        """``[n, B, O K k]``: only the K steps that are kept (:func:`kept_steps`); a view for one step."""
+        """``[n, B, O K k]``: only the K steps kept (:func:`rfp.trajectory.kept_steps`); a view for one step."""
         steps = kept_steps(keep, self.storage.size(3) - 1)
         chosen = self.storage[:, :, :, steps[0] : steps[0] + 1] if len(steps) == 1 else self.storage[:, :, :, steps]
         return chosen.flatten(2)
@@ -77,10 +77,10 @@ class StoredStates:
         r"""``[O, P + 1, B, k, k]`` float64: :math:`W_p` of every step (:func:`rfp.new_nodes.step_factors`)."""
         if self.stored_factors is not None:
             return self.stored_factors
-        from rfp.trajectory.step_factors import step_factors
+        from rfp.trajectory.step_factors import find_factors
 
         settings, graph = self.origin()
-        return step_factors(self.storage, settings, graph, drawn=self.drawn)
+        return find_factors(self.storage, settings, graph, drawn=self.drawn)
 
     def origin(self) -> tuple[Settings, Graph]:
         """The settings and the graph, which must be one and known: :func:`rfp.encode` made the trajectory."""

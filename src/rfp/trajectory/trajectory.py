@@ -46,6 +46,6 @@ class Trajectory(StoredStates):
     @staticmethod
     def load(path: str | Path, device: torch.device | str = "cpu") -> Trajectory:
         """Read what :meth:`save` wrote: :func:`rfp.new_nodes.load`."""
-        from rfp.trajectory.state_file import load
+        from rfp.trajectory.state_file import load_as
 
-        return load(Trajectory, path, device)
+        return load_as(Trajectory, path, device)

@@ -28,7 +28,7 @@ from rfp.backends.fused.large_graphs_apart import fill_large_graphs
 from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
 from rfp.backends.problem import Draw, Problem, rounding_units, tell_nobody
 from rfp.hashing import mix, signed
-from rfp.normalization import Events, count_events
+from rfp.normalization import Events
 from rfp.operators import MatrixOperator
 from rfp.triton_features import DISTRIBUTION_CODES
 
@@ -65,7 +65,7 @@ def fused_trajectory(
         launches.compute(operators, features=problem.features.transpose(0, 1).contiguous())
     events = launches.events
     if largest > FUSED_MAX_NODES:
-        events = count_events([events, *fill_large_graphs(problem, FUSED_MAX_NODES, out)])
+        events = fill_large_graphs(problem, FUSED_MAX_NODES, out, events)
     done(steps * len(operators))
     return out.to(storage_dtype), events
 

@@ -11,13 +11,17 @@ from torch import Tensor
 from rfp.backends.problem import Problem
 from rfp.backends.sparse.loop import sparse_steps
 from rfp.csr import CSR
-from rfp.normalization import Events
+from rfp.normalization import Events, count_events
 from rfp.operators import MatrixOperator
 from rfp.ragged import offsets, take
 
 
-def fill_large_graphs(problem: Problem, above: int, out: Tensor) -> list[Events]:
-    """Compute the graphs of more than ``above`` nodes into their rows of ``out`` ``[n, B, O, P + 1, k]``."""
+def fill_large_graphs(problem: Problem, above: int, out: Tensor, events: Events) -> Events:
+    """Compute the graphs of more than ``above`` nodes into their rows of ``out`` ``[n, B, O, P + 1, k]``.
+
+    Returns:
+        The events of the other graphs and of these.
+    """
     sizes = problem.ptr.diff()
     large = sizes > above
     nodes = torch.repeat_interleave(large, sizes).nonzero()[:, 0]
@@ -28,12 +32,12 @@ def fill_large_graphs(problem: Problem, above: int, out: Tensor) -> list[Events]
         source=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
         ptr=offsets(sizes[large]),
     )
-    found: list[Events] = []
+    found = [events]
     for o, operator in enumerate(part.operators):
-        for p, (a, events, _) in enumerate(sparse_steps(part, operator)):
+        for p, (a, counted, _) in enumerate(sparse_steps(part, operator)):
             out[nodes, :, o, p] = a.transpose(0, 1).to(out.dtype)
-            found.append(events)
-    return found
+            found.append(counted)
+    return count_events(found)
 
 
 def rows_and_columns(csr: CSR, nodes: Tensor) -> CSR:
