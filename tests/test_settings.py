@@ -175,3 +175,37 @@ def test_both_directions_are_two_operators() -> None:
 def test_no_normalisation_is_not_w_0() -> None:
     with pytest.raises(ArgumentError, match=r'normalize_every must be an integer of at least 1, got 0; .*"none"'):
         Settings(normalize_every=0)
+
+
+# Faces that take other objects' fields beside those of Settings: by hand, a keyword and its default.
+WITH_OTHERS = [
+    (rfp.partitioned.encode, {"memory": 2_000_000_000, "device": "cpu", "num_channels": 16, "cache": None}),
+    (rfp.partitioned.encode_files, {"options": None, "memory": 2_000_000_000, "num_steps": 16}),
+    (rfp.links.score_pairs, {"score": "common_neighbors", "beta": 0.005, "num_channels": 256, "num_trajectories": 4}),
+    (rfp.links.top_pairs, {"exact": False, "max_length": 6, "start": "orthonormal"}),
+    (rfp.theory.trace, {"operator": "adjacency", "confidence": 0.95, "distribution": "rademacher"}),
+    (rfp.theory.count_triangles, {"hubs": 0, "num_samples": None, "per_node": False}),
+]
+
+
+@pytest.mark.parametrize(("face", "expected"), WITH_OTHERS)
+def test_help_lists_the_keywords_of_every_object_a_face_takes(face: Any, expected: dict[str, Any]) -> None:
+    parameters = inspect.signature(face).parameters
+    assert {name: parameters[name].default for name in expected} == expected
+    assert all(p.kind is not p.VAR_KEYWORD for p in parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("face", "given", "asked"),
+    [
+        (rfp.links.score_pairs, (RING, torch.tensor([[0], [2]])), {"num_step": 2}),
+        (rfp.links.top_pairs, (RING, 1), {"normalization": "qr"}),
+        (rfp.theory.trace, (RING,), {"power": 2, "samples": 8}),
+        (rfp.theory.count_triangles, (RING,), {"length": 3}),
+        (rfp.theory.count_walks, (RING,), {"length": 3, "hubs": 1}),
+        (rfp.products.diagonal, (RING,), {"num_steps": 2}),
+    ],
+)
+def test_a_keyword_that_no_object_knows_is_refused_with_those_that_are(face: Any, given: Any, asked: Any) -> None:
+    with pytest.raises(ArgumentError, match=rf"an argument must be one of '.*seed'.*, got '{list(asked)[-1]}'"):
+        face(*given, **asked)
