@@ -134,13 +134,7 @@ def random_features(
     chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // words)
     for lo in range(start, stop, chunk):
         hi = min(stop, lo + chunk)
-        if graph.num_graphs == 1:
-            node = torch.arange(lo + 1, hi + 1, device=device) * GOLDEN + keys
-        else:
-            which = graph.batch[lo:hi]
-            node = (torch.arange(lo + 1, hi + 1, device=device) - graph.offsets[which]) * GOLDEN + keys[which]
-        node_words = mix(streams[None, :] + node[:, None])  # [rows, B]
-        word = mix(node_words[:, :, None] + channel)  # [rows, B, pairs]
+        word = mix(_node_words(graph, keys, streams, lo, hi)[:, :, None] + channel)  # [rows, B, pairs]
         first, second = draw((word >> 32) & 0xFFFFFFFF, word & 0xFFFFFFFF, dtype)
         block = out[lo - start : hi - start].view(hi - lo, num_trajectories, pairs, 2)
         block[..., 0], block[..., 1] = first, second
@@ -148,6 +142,17 @@ def random_features(
     if not isinstance(distribution, str):
         out = _check_callable(distribution(out), out)
     return out.transpose(0, 1)
+
+
+def _node_words(graph: Graph, keys: Tensor, streams: Tensor, start: int, stop: int) -> Tensor:  # -> [rows, B]
+    """A word for each node (counted from the first of its graph) and trajectory; the channels follow from it."""
+    node = torch.arange(start + 1, stop + 1, device=graph.device)
+    if graph.num_graphs == 1:
+        node = node * GOLDEN + keys
+    else:
+        which = graph.batch[start:stop]
+        node = (node - graph.offsets[which]) * GOLDEN + keys[which]
+    return mix(streams[None, :] + node[:, None])
 
 
 def _check_callable(values: Tensor, uniform: Tensor) -> Tensor:
