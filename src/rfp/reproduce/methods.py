@@ -177,7 +177,7 @@ def _product_rows(**drawn: Any) -> list[Row]:
     narrow = rfp(L, A, k=at.GRAPH_CHANNELS, **blocks)
     # As many orthonormal channels as nodes: products are the diagonals of A^0 ... A^4, which nothing may scale.
     walks = rfp(COUNTS, k=at.COUNTING_CHANNELS, P=2, normalization="none", start="orthonormal", **drawn)
-    exact = {"embed": "products", "product_norm": "none", "embed_activation": False}
+    exact: dict[str, Any] = {"embed": "products", "product_norm": "none", "embed_activation": False}
     return [
         _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", l2, **of_l2),
         _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, **of_qr),
