@@ -27,7 +27,7 @@ from rfp.sinks import Sink
 
 # What is kept of a step: (a [B, n, k], ptr) -> [B, n, k]; the loop itself goes on with a.
 Record = Callable[[Tensor, Tensor], Tensor]
-Progress = Callable[[int], None]
+StepsTold = Callable[[int], None]
 
 
 @shows_settings(LoopArguments)
@@ -82,7 +82,7 @@ def run_problem(
     *,
     chosen: tuple[Backend, str] | None = None,
     record: Record | None = None,
-    progress: Progress | None = None,
+    progress: StepsTold | None = None,
     looks: bool = True,
 ) -> Report:
     """Compute a problem and hand it to a sink: at once where backend and sink can, else step by step.
@@ -123,7 +123,7 @@ def _step_by_step(
     sink: Sink,
     watch: FiniteWatch,
     record: Record | None,
-    progress: Progress | None,
+    progress: StepsTold | None,
 ) -> list[Events]:
     events = []
 
@@ -154,7 +154,7 @@ def _walk(problem: Problem, backend: Backend) -> Iterator[Step]:
         yield from steps
 
 
-def _by_ones(progress: Progress | None) -> Progress:
+def _by_ones(progress: StepsTold | None) -> StepsTold:
     """Tell of several steps at once as of one after the other."""
 
     def done(number: int) -> None:

@@ -8,7 +8,7 @@ from typing import Unpack
 from torch import Tensor
 
 from rfp.backends.problem import Problem
-from rfp.one_loop import Progress, Record, run_problem
+from rfp.one_loop import Record, StepsTold, run_problem
 from rfp.one_loop import states as states
 from rfp.operators import Operator
 from rfp.settings import LoopArguments, Settings, shows_settings
@@ -24,7 +24,7 @@ def propagate(
     *,
     ptr: Tensor | None = None,
     record: Record | None = None,
-    progress: Progress | None = None,
+    progress: StepsTold | None = None,
     **arguments: Unpack[LoopArguments],
 ) -> Trajectory:
     r"""Keep the whole trajectory :math:`t = r \oplus a^{(1)} \oplus \dots \oplus a^{(P)}` (Eq. 2) of each operator.

@@ -25,7 +25,7 @@ from rfp.theory import PATTERNS, SampleEstimate, count_cycles4, count_triangles,
 from rfp.theory.sampling import DEFAULT_LIMIT, Sampling
 from rfp.theory.simple import require_simple
 from rfp.theory.substructures import MAX_WORK, graph_counts, node_counts
-from rfp.theory.traces import MAX_EXACT_WORK, Progress
+from rfp.theory.traces import MAX_EXACT_WORK, EstimateTold
 
 ESTIMATED = {"triangle": count_triangles, "cycle4": count_cycles4}
 
@@ -166,7 +166,7 @@ def parse_query(
     return Query(pattern, None, sampling, hubs, exact, force, per_node)
 
 
-def run_query(query: Query, loaded: LoadedGraph, progress: Progress | None) -> dict[str, Any]:
+def run_query(query: Query, loaded: LoadedGraph, progress: EstimateTold | None) -> dict[str, Any]:
     """Count, write the counts of the nodes if asked for, and return the report."""
     started = time.perf_counter()
     graph = loaded.graph
@@ -196,7 +196,7 @@ def run_query(query: Query, loaded: LoadedGraph, progress: Progress | None) -> d
     return report
 
 
-def estimated(query: Query, graph: Graph, progress: Progress | None) -> SampleEstimate:
+def estimated(query: Query, graph: Graph, progress: EstimateTold | None) -> SampleEstimate:
     """The Monte-Carlo estimate."""
     arguments: dict[str, Any] = {field.name: getattr(query.sampling, field.name) for field in fields(query.sampling)}
     if query.length is not None:
@@ -233,7 +233,7 @@ def write_nodes(path: Path, loaded: LoadedGraph, columns: dict[str, Tensor | Non
         csv.write_csv(pa.table(table | {name: pa.array(column.numpy()) for name, column in values.items()}), files[0])
 
 
-def running_line(query: Query) -> Progress | None:
+def running_line(query: Query) -> EstimateTold | None:
     """Rewrites one line on stderr with the running estimate, for a person at a terminal and for nobody else."""
     if query.exact or not sys.stderr.isatty():
         return None

@@ -16,11 +16,11 @@ from rfp.links.definitions import ScoreForm
 # Entries of gathered rows, or of a dense block of columns, at a time.
 _BLOCK_ENTRIES = 1 << 24
 
-Progress = Callable[[int, int], None]
+PairsTold = Callable[[int, int], None]
 """Told how much is done, and of how much."""
 
 
-def exact_pairs(graph: Graph, form: ScoreForm, pairs: Tensor, progress: Progress) -> Tensor:
+def exact_pairs(graph: Graph, form: ScoreForm, pairs: Tensor, progress: PairsTold) -> Tensor:
     r"""Scores of pairs of nodes, ``[p]`` float64.
 
     Scores of common neighbours intersect two sorted rows for each pair, :math:`O(d_u + d_v)`. Katz propagates the
@@ -40,7 +40,9 @@ def adjacency(graph: Graph) -> sp.csr_array:
     return matrix
 
 
-def _by_rows(matrix: sp.csr_array, form: ScoreForm, ends: NDArray[np.int64], progress: Progress) -> NDArray[np.float64]:
+def _by_rows(
+    matrix: sp.csr_array, form: ScoreForm, ends: NDArray[np.int64], progress: PairsTold
+) -> NDArray[np.float64]:
     degree = np.diff(matrix.indptr)
     weight = form.weight.cpu().numpy()
     values = np.zeros(ends.shape[1])
@@ -52,7 +54,7 @@ def _by_rows(matrix: sp.csr_array, form: ScoreForm, ends: NDArray[np.int64], pro
 
 
 def _by_columns(
-    matrix: sp.csr_array, form: ScoreForm, ends: NDArray[np.int64], progress: Progress
+    matrix: sp.csr_array, form: ScoreForm, ends: NDArray[np.int64], progress: PairsTold
 ) -> NDArray[np.float64]:
     distinct = [np.unique(side, return_inverse=True) for side in ends]
     side = int(len(distinct[1][0]) < len(distinct[0][0]))

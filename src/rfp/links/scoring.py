@@ -9,7 +9,7 @@ from typing import Any
 from rfp.errors import GraphError
 from rfp.graph import Graph
 from rfp.links.definitions import KATZ_BETA, KATZ_LENGTH, ScoreForm, score_form
-from rfp.links.exact import Progress
+from rfp.links.exact import PairsTold
 from rfp.products.draw import DrawArguments, draw_settings
 from rfp.settings import Settings, fields_among
 from rfp.theory.simple import require_simple
@@ -26,7 +26,7 @@ class Scoring:
     exact: bool = False
     beta: float = KATZ_BETA
     max_length: int = KATZ_LENGTH
-    progress: Progress = lambda done, total: None
+    progress: PairsTold = lambda done, total: None
 
 
 class ScoreArguments(DrawArguments, total=False):
@@ -36,7 +36,7 @@ class ScoreArguments(DrawArguments, total=False):
     exact: bool
     beta: float
     max_length: int
-    progress: Progress
+    progress: PairsTold
 
 
 @dataclass(frozen=True)

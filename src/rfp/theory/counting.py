@@ -13,7 +13,7 @@ from rfp.settings import shows_settings
 from rfp.theory.hubs import split_hubs
 from rfp.theory.sampling import Affine, SampleEstimate, Sampling, SamplingArguments
 from rfp.theory.simple import require_simple
-from rfp.theory.traces import Progress, check_power, estimate_trace
+from rfp.theory.traces import EstimateTold, check_power, estimate_trace
 
 
 @shows_settings(SamplingArguments, Sampling)
@@ -21,7 +21,7 @@ def count_triangles(
     graph: Any,
     *,
     hubs: int | None = 0,
-    progress: Progress | None = None,
+    progress: EstimateTold | None = None,
     **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate the number of triangles, :math:`c_3 = \mathrm{trace}(A^3) / 6` (section C.1: TraceTriangle_R).
@@ -68,7 +68,7 @@ def count_cycles4(
     graph: Any,
     *,
     hubs: int | None = 0,
-    progress: Progress | None = None,
+    progress: EstimateTold | None = None,
     **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate the number of 4-cycles by Harary's formula (section 4.1).
@@ -105,7 +105,7 @@ def count_walks(
     graph: Any,
     *,
     length: int,
-    progress: Progress | None = None,
+    progress: EstimateTold | None = None,
     **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate the number of closed walks of P steps, :math:`\mathrm{trace}(A^P)`; per node those that start there.

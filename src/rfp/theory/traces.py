@@ -37,7 +37,7 @@ _BASIS_TRAJECTORY = 1 << 40
 EXACT_RATE = 3e8
 MAX_EXACT_WORK = 2e11
 
-Progress = Callable[[SampleEstimate], None]
+EstimateTold = Callable[[SampleEstimate], None]
 
 
 @shows_settings(SamplingArguments, Sampling)
@@ -46,7 +46,7 @@ def trace(
     *,
     power: int,
     operator: Any = "adjacency",
-    progress: Progress | None = None,
+    progress: EstimateTold | None = None,
     **sampling: Unpack[SamplingArguments],
 ) -> SampleEstimate:
     r"""Estimate :math:`\mathrm{trace}(S^P)` for a symmetric operator by Hutchinson's method (Definition C.3).
@@ -128,7 +128,7 @@ def check_symmetric(S: Operator, given: Any) -> None:
 
 
 def estimate_trace(
-    S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: Progress | None = None
+    S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: EstimateTold | None = None
 ) -> SampleEstimate:
     """:func:`trace` of a checked operator, mapped to the target; the stopping rule looks at the target."""
     try:
@@ -141,7 +141,7 @@ def estimate_trace(
 
 
 def _sample(
-    S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: Progress | None
+    S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: EstimateTold | None
 ) -> SampleEstimate:
     # S^0 = I has nothing to deflate, and a basis found with S misses the null space of S.
     deflated = sampling.deflation > 0 and power > 0 and graph.num_nodes > 0
