@@ -116,25 +116,27 @@ def random_features(
 
     device = graph.device
     start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
-    pairs = (num_channels + 1) // 2
+    num_rows, pairs = max(stop - start, 0), (num_channels + 1) // 2
     streams = stream_keys(seed, num_trajectories, device, first=first_trajectory)  # [B]
     keys = graph.keys if graph_keys is None else mixed_keys(graph_keys, device)
     if device.type == "cuda" and dtype == torch.float32 and isinstance(distribution, str) and triton_available():
         from rfp.triton_features import launch
 
         batch = None if graph.num_graphs == 1 else graph.batch
-        rows_drawn = max(stop - start, 0)
         drawn: Tensor = launch(  # type: ignore[no-untyped-call]
-            streams, keys, batch, graph.offsets, start, rows_drawn, num_channels, distribution
+            streams, keys, batch, graph.offsets, start, num_rows, num_channels, distribution
         )
         return drawn.transpose(0, 1)
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
-    out = empty(max(stop - start, 0), num_trajectories, 2 * pairs, dtype=dtype, device=device)
+    out = empty(num_rows, num_trajectories, 2 * pairs, dtype=dtype, device=device)
     words = num_trajectories * pairs
     chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // words)
     for lo in range(start, stop, chunk):
         hi = min(stop, lo + chunk)
-        word = mix(_node_words(graph, keys, streams, lo, hi)[:, :, None] + channel)  # [rows, B, pairs]
+        node = torch.arange(lo + 1, hi + 1, device=device)
+        which = None if graph.num_graphs == 1 else graph.batch[lo:hi]
+        node = node * GOLDEN + keys if which is None else (node - graph.offsets[which]) * GOLDEN + keys[which]
+        word = mix(mix(streams[None, :] + node[:, None])[:, :, None] + channel)  # [rows, B, pairs]
         first, second = draw((word >> 32) & 0xFFFFFFFF, word & 0xFFFFFFFF, dtype)
         block = out[lo - start : hi - start].view(hi - lo, num_trajectories, pairs, 2)
         block[..., 0], block[..., 1] = first, second
@@ -142,17 +144,6 @@ def random_features(
     if not isinstance(distribution, str):
         out = _check_callable(distribution(out), out)
     return out.transpose(0, 1)
-
-
-def _node_words(graph: Graph, keys: Tensor, streams: Tensor, start: int, stop: int) -> Tensor:  # -> [rows, B]
-    """A word for each node (counted from the first of its graph) and trajectory; the channels follow from it."""
-    node = torch.arange(start + 1, stop + 1, device=graph.device)
-    if graph.num_graphs == 1:
-        node = node * GOLDEN + keys
-    else:
-        which = graph.batch[start:stop]
-        node = (node - graph.offsets[which]) * GOLDEN + keys[which]
-    return mix(streams[None, :] + node[:, None])
 
 
 def _check_callable(values: Tensor, uniform: Tensor) -> Tensor:
