@@ -21,7 +21,6 @@ from rfp.errors import GraphError, MissingExtraError
 from rfp.io.arrow_text import line_of_row, line_problem, may_have_leading_zeros, prepare, read_columns
 from rfp.io.compression import read_packed
 from rfp.io.dialect import Dialect, find_dialect
-from rfp.io.networkx_lists import expand_dictionaries
 from rfp.io.options import ReadOptions
 from rfp.io.text_lines import check_utf8, comment_lines, lines, quote_problem, refuse_doubtful_comments, unify_line_ends
 
@@ -51,6 +50,8 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("pyarrow", "cli", "reading an edge list") from error
+    from rfp.io.networkx_lists import expand_dictionaries
+
     content = unify_line_ends(content, file)
     pattern = comment_lines(content, options.comment)
     bare, num_comments = (content, 0) if pattern is None else pattern.subn(b"", content)
