@@ -11,7 +11,9 @@ from torch_geometric import transforms
 from torch_geometric.data import Batch, HeteroData
 
 import rfp
+from rfp import hetero
 from rfp.hetero import encode_hetero, hetero_widths
+from rfp.operator_norms import rounding_norm
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 WRITTEN_BY = ("paper", "rev_writes", "author")
@@ -134,3 +136,37 @@ def test_what_is_no_relation_is_refused() -> None:
     data[WRITES].edge_index = torch.tensor([[0], [11]])
     with pytest.raises(rfp.GraphError, match="beyond"):
         encode_hetero(data, settings())
+
+
+def complete_bipartite(authors: int, papers: int) -> HeteroData:
+    """Every author wrote every paper."""
+    data = HeteroData()
+    data["author"].num_nodes, data["paper"].num_nodes = authors, papers
+    pairs = torch.cartesian_prod(torch.arange(authors), torch.arange(papers)).T
+    data[WRITES].edge_index, data[WRITTEN_BY].edge_index = pairs, pairs.flip(0)
+    return data
+
+
+def test_rounding_along_a_metapath_is_that_of_each_product() -> None:
+    """By hand: normalised parts have norm 1, all rows of one a are 640 = 10 * 64 long, of the other 2."""
+    data = complete_bipartite(2, 640)
+    operator = hetero._metapath_operator(data, (WRITES, WRITTEN_BY), "normalized_adjacency", 2, torch.float64)
+    ptr = torch.tensor([0, 2])
+    assert rounding_norm(operator, ptr).tolist() == pytest.approx([10 + 1])
+    laplacian = hetero._metapath_operator(data, (WRITES, WRITTEN_BY), "normalized_laplacian", 2, torch.float64)
+    assert rounding_norm(laplacian, ptr).tolist() == pytest.approx([10 + 1 + 1])
+    walk = hetero._metapath_operator(data, (WRITES, WRITTEN_BY), "adjacency", 2, torch.float64)
+    assert rounding_norm(walk, ptr).tolist() == pytest.approx([1280 * (10 + 1)])  # each part has norm sqrt(1280)
+    both = Batch.from_data_list([data, complete_bipartite(2, 3)])
+    operator = hetero._metapath_operator(both, (WRITES, WRITTEN_BY), "normalized_adjacency", 4, torch.float64)
+    assert rounding_norm(operator, torch.tensor([0, 2, 4])).tolist() == pytest.approx([11, 2])
+
+
+@pytest.mark.parametrize("normalization", ["l2", "qr"])
+@pytest.mark.parametrize("papers", [600, 1500, 3000])
+def test_a_product_along_a_metapath_that_is_zero_on_paper_is_zero(papers: int, normalization: str) -> None:
+    """The Laplacian of an author who wrote everything alone, 1 - 1: a sum of so many equal terms is off by more."""
+    options = settings(operators=["normalized_laplacian"], normalization=normalization, dtype=torch.float32)
+    found = encode_hetero(complete_bipartite(1, papers), options, relations=[[WRITES, WRITTEN_BY]])["author"]
+    assert found[0, :3].ne(0).all()
+    assert found[0, 3:].eq(0).all()

@@ -25,7 +25,8 @@ from torch import Tensor
 from rfp.encode import encode
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph
-from rfp.operators import NORMS, FunctionOperator, parse_name
+from rfp.operator_norms import norms_of_entries
+from rfp.operators import FunctionOperator, parse_name
 from rfp.ragged import offsets
 from rfp.settings import Arguments, Settings, shows_settings
 
@@ -254,7 +255,28 @@ def _metapath_operator(
             out = part @ out
         return a - out if base == "normalized_laplacian" else out
 
-    return FunctionOperator(walk, size, norm=NORMS.get(base))
+    return FunctionOperator(walk, size, norm=_walk_norm(data, path, parts, base))
+
+
+def _walk_norm(data: Any, path: tuple[EdgeType, ...], parts: Sequence[Tensor], base: str) -> Tensor:
+    r"""What rounding of :math:`S_1 (S_2 (\cdots a))` scales with, ``[G]``: that of each product, carried by the others.
+
+    .. math:: \sum_i \rho_i \prod_{j \neq i} \lVert S_j \rVert
+
+    with :math:`\rho` as :func:`rfp.operator_norms.rounding_norm` has it; for the Laplacian 1 more.
+    """
+    ends = [edge_type[0] for edge_type in path] + [path[-1][2]]
+    batched = all(getattr(data[node_type], "ptr", None) is not None for node_type in ends)
+    bounds: list[Tensor] = [
+        data[node_type].ptr if batched else torch.tensor([0, _num_nodes(data, node_type)]) for node_type in ends
+    ]
+    product, total = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    for part, ptr, column_ptr in zip(parts, bounds[:-1], bounds[1:], strict=True):
+        (row, col), value, device = part.indices(), part.values(), part.device
+        norm, own = norms_of_entries(row, col, value, tuple(part.shape), ptr.to(device), column_ptr.to(device))
+        total = total.to(device) * norm + product.to(device) * own
+        product = product.to(device) * norm
+    return total + (base == "normalized_laplacian")
 
 
 def _part(data: Any, edge_type: EdgeType, base: str, dtype: torch.dtype) -> Tensor:

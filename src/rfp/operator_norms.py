@@ -107,3 +107,16 @@ def with_long_rows(norm: Tensor, entries: Tensor, squares: Tensor, ptr: Tensor) 
     times = (entries.double() / LONG_ROW).clamp_min(1.0)
     beyond = torch.zeros_like(norm).index_add(0, owners(ptr.diff(), len(times)), (times - 1).square() * squares)
     return torch.minimum(norm * _largest(times[:, None], ptr)[:, 0].clamp_min(1.0), norm + beyond.sqrt())
+
+
+def norms_of_entries(
+    row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, ...], ptr: Tensor, column_ptr: Tensor
+) -> tuple[Tensor, Tensor]:
+    """:func:`norm_of` and :func:`rounding_norm` of a matrix of any shape, from its entries: ``[G]`` each."""
+    value = value.double().abs()
+    rows, columns = (torch.zeros(size, dtype=torch.float64, device=value.device) for size in shape)
+    by_rows: Product = lambda x: rows.index_add(0, row, value * x[col])  # noqa: E731
+    by_columns: Product = lambda x: columns.index_add(0, col, value * x[row])  # noqa: E731
+    norm = schur_bound(by_rows, by_columns, shape, ptr, column_ptr)
+    entries, squares = torch.bincount(row, minlength=shape[0]), rows.index_add(0, row, value.square())
+    return norm, with_long_rows(norm, entries, squares, ptr)

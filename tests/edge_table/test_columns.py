@@ -36,6 +36,7 @@ from rfp.io.options import ReadOptions
         ),
         (None, 4, ReadOptions(source="4", target="1"), Columns(3, 0, None)),
         (None, 4, ReadOptions(unweighted=True), Columns(0, 1, None)),
+        (["a", "weight", "b"], 3, ReadOptions(unweighted=True), Columns(0, 2, None)),
         (["1", "2", "3"], 3, ReadOptions(source="3", target="1"), Columns(2, 0, None)),
     ],
 )
@@ -52,6 +53,7 @@ def test_choice(names: list[str] | None, count: int, options: ReadOptions, expec
         (["source", "weight"], 2, ReadOptions(), "expected two, or usual names"),
         (["a", "b", "c"], 3, ReadOptions(), "f has 3 columns \\('a', 'b', 'c'\\); expected two, or usual names"),
         (["src", "dst", "src"], 3, ReadOptions(), "f has 2 columns named 'src'"),
+        (["", "who", "weight"], 3, ReadOptions(unweighted=True), "f has 3 columns"),
         (["source", "target"], 2, ReadOptions(weight="target"), "different columns, got 'source', 'target', 'target'"),
     ],
 )

@@ -13,7 +13,7 @@ from tests.fuzz.plain_reader import PACKED, Read, require, unpacked
 Pairs = list[tuple[str, Any]]
 _ENTITY = re.compile(r"&(?:[0-9A-Za-z]+|#[0-9]+|#x[0-9A-Fa-f]+);")
 # Strings, brackets, keys, numbers, comments; anything else is a word that no rule knows.
-_WORDS = re.compile(r'"[^"]*"|[\[\]]|[A-Za-z]\w*|[+-]?[0-9.]+(?:[Ee][+-]?[0-9]+)?|#[^\n]*|\S', re.ASCII)
+_WORDS = re.compile(r'"[^"]*"|[\[\]]|[A-Za-z][0-9A-Za-z_]*|[+-]?[0-9.]+(?:[Ee][+-]?[0-9]+)?|#[^\n]*|\S')
 
 
 def read_gml(content: bytes, *, directed: bool, weighted: bool) -> Read:
@@ -23,16 +23,16 @@ def read_gml(content: bytes, *, directed: bool, weighted: bool) -> Read:
     require(len(graphs) == 1, "one graph")
     graph = graphs[0]
     nodes = [dict(value) for key, value in graph if key == "node"]
-    ids = [node["id"] for node in nodes]
+    ids = [int(node["id"]) for node in nodes]  # +1 is 1
     require(len(set(ids)) == len(ids), "two nodes of one id")
     labels = [node.get("label") for node in nodes]
     quoted = all(isinstance(label, str) and label.startswith('"') for label in labels)
     by_label = quoted and len(set(labels)) == len(labels)
-    names = {key: str(int(key)) for key in ids}
+    names = {key: str(key) for key in ids}
     if by_label:
         names = {key: plain(label[1:-1]) for key, label in zip(ids, labels, strict=True)}
     edges = [dict(value) for key, value in graph if key == "edge"]
-    found = [(names[edge["source"]], names[edge["target"]], edge.get("weight")) for edge in edges]
+    found = [(names[int(edge["source"])], names[int(edge["target"])], edge.get("weight")) for edge in edges]
     said = dict(graph).get("directed", "0")
     require(said in ("0", "1"), "directed or not?")
     return graph_of(list(names.values()), found, directed=said == "1", weighted=weighted)

@@ -178,7 +178,8 @@ def read_edge_list(content: bytes, *, directed: bool, weighted: bool) -> Read:
     require(rows, "no edges")
     with_rows = zip(rows, kept[-len(rows) :], strict=True)  # "" is a field, nothing at all is the separator's end
     bare_end = [row[-1] == "" and not line.rstrip().endswith('""') for row, line in with_rows]
-    if len(rows[0]) > 2 and bare_end[0] and separator != " ":
+    unnamed = names is None or not names[-1]  # of a named column nothing is a value
+    if len(rows[0]) > 2 and bare_end[0] and separator != " " and unnamed:
         require(all(bare_end), "a separator ends some lines only")
         rows, names = [row[:-1] for row in rows], None if names is None else names[:-1]
     source, target, weight = choose(names, len(rows[0]), weighted=weighted)

@@ -172,3 +172,17 @@ def test_labels_of_gml(tmp_path: Path) -> None:
     ids = read_graph(tmp_path / "g.gml").node_ids
     assert ids is not None
     assert ids.tolist() == ["ann", "bob", "cy"]
+
+
+@pytest.mark.parametrize(
+    "said", ["directed 2", "directed 18446744073709551616", "directed 0 directed 1", 'directed "1"']
+)
+def test_a_gml_file_says_directed_0_or_1(said: str, tmp_path: Path) -> None:
+    """NetworkX takes everything but 0 for yes."""
+    body = 'node [ id 0 label "directed 7" ] node [ id 1 directed 7 ] edge [ source 0 target 1 ]'
+    path = tmp_path / "g.gml"
+    path.write_text(f"# directed 7\ngraph [ {said} {body} ]")
+    with pytest.raises(FileError, match="a GML file says directed 0 or directed 1, once"):
+        read_graph(path)
+    path.write_text(f"# directed 7\ngraph [ directed 1 {body} ]")
+    assert read_graph(path).directed

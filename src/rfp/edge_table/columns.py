@@ -87,7 +87,10 @@ def _by_position(
 ) -> tuple[int, int, int | None]:
     """The ids are the columns that are left, if those are as many as are missing."""
     source, target, weight = known
-    free = [i for i in range(count) if i not in known and not (lower and i == 0 and lower[0] in INDEX_NAMES)]
+    index = 0 if lower and lower[0] in INDEX_NAMES else None
+    # A column that is called a weight is no id, also where weights are not asked for.
+    called = _named(lower, WEIGHT_NAMES, file) if options.unweighted else None
+    free = [i for i in range(count) if i not in (*known, index, called)]
     missing = (source is None) + (target is None)
     third = names is None and weight is None and not options.unweighted  # without names, a third column is the weight
     if len(free) == missing + 1 and third:

@@ -63,6 +63,11 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
     dialect = find_dialect(bare, last_comment(content) if num_comments else None, file, options)
     if dialect is None:
         return replace(no_edges(file), facts=comments)
+    if lists is not None and dialect.num_columns != (2 if weights is None else 3):
+        raise GraphError(
+            f"{file}, line {dialect.first_line}: two ids are expected before the dictionary; write the list with "
+            "networkx.write_edgelist"
+        )
     columns = choose_columns(dialect.names, dialect.num_columns, options, file)
     if pattern is not None and options.comment is None and lists is None:
         texts = not dialect.looks_integer(columns.source, columns.target)

@@ -55,11 +55,30 @@ def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
         raise
     except Exception as error:  # a damaged file makes NetworkX fail in any way
         raise FileError(f"{path}: not a readable GML file ({str(error)[:200] or type(error).__name__})") from error
+    said = _directed_of_gml(content.decode())
+    if len(said) > 1 or not set(said) <= {"0", "1"}:
+        raise FileError(f"{path}: a GML file says directed 0 or directed 1, once; got {shown(', '.join(said))}")
     name = options.weight or "weight"
     number = {node: i for i, node in enumerate(graph)}
     edges = [(number[u], number[v], value) for u, v, value in graph.edges(data=name)]
     _check_weight(edges, options, path)
     return load_edges(edges, _names(graph), graph.is_directed(), f"attribute {name!r}", options, path)
+
+
+def _directed_of_gml(text: str) -> list[str]:
+    r"""What a GML file has under the key ``directed`` of its graph, which NetworkX takes for yes whatever it is.
+
+    >>> _directed_of_gml('graph [ directed 1 node [ id 0 directed 7 label "directed 2" ] ]')
+    ['1']
+    """
+    lines = "\n".join(text.splitlines())
+    bare = re.sub(r'("[^"]*")|^\s*#.*$', lambda found: '""' if found[1] else "", lines, flags=re.MULTILINE)
+    found, depth, words = [], 0, iter(re.findall(r"[\[\]]|[^\s\[\]]+", bare))
+    for word in words:
+        depth += (word == "[") - (word == "]")
+        if depth == 1 and word == "directed":
+            found.append(next(words, ""))
+    return found
 
 
 def read_node_link(path: Path, options: ReadOptions) -> LoadedGraph:

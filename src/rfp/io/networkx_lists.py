@@ -39,6 +39,8 @@ def expand_dictionaries(
         match = _WITH_DICTIONARY.match(line)
         if match is None:
             raise GraphError(f"{where}: no dictionary at the end, as the first line has; correct or remove the line")
+        if not match[1].strip(b" \t"):
+            raise GraphError(f"{where}: a dictionary and no edge before it; correct or remove the line")
         text = match[3]
         if text not in known:
             known[text] = _dictionary(text, where)

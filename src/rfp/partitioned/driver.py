@@ -23,7 +23,7 @@ from rfp.backends.finite import NotFiniteError
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.errors import FileError
 from rfp.normalization import count_events, inverse_lengths
-from rfp.partitioned import tasks
+from rfp.partitioned import norms, tasks
 from rfp.partitioned.checked_files import DamagedFileError, discard, load, move, save
 from rfp.partitioned.executors import Executor
 from rfp.partitioned.layout import Layout, Manifest, chunks, step_name
@@ -140,7 +140,7 @@ class Driver:
         manifest: As it is in the folder.
         executor: Runs the tasks.
         steps: In order; each depends on the ones before.
-        norms: The norm of each operator, or ``None`` where it is not known.
+        norms: The norm of each operator, or ``None`` where it is not known from its name.
         tick: Told ``(step, what, tasks done, tasks in all)``.
         say: Gets a line for what is out of the ordinary: a damaged file that is computed again.
     """
@@ -153,6 +153,7 @@ class Driver:
     tick: Tick = no_tick
     say: Callable[[str], None] = lambda line: None
     repairs: int = field(default=0, init=False)
+    _norms: dict[int, float] = field(default_factory=dict, init=False)
 
     @property
     def layout(self) -> Layout:
@@ -245,11 +246,10 @@ class Driver:
         """What the factor of the last product owes to rounding, from the lengths that earlier steps left."""
         if step.source is None:
             return None
-        norm = self.norms[step.operator]
-        known = None if norm is None else torch.tensor([norm], dtype=torch.float64)
+        norm = torch.tensor([self._rounding_norm(step)], dtype=torch.float64)
         start = torch.from_numpy(load(self.layout.lengths_file("start"))[-1])[None]
         begun = next(s for s in self.steps if s.source is None)
-        rounding = Rounding.start(known, start, self.plan.torch_dtype)
+        rounding = Rounding.start(norm, start, self.plan.torch_dtype)
         if begun.normalization != "none":
             rounding = rounding.renewed()
         for before in self.steps:
@@ -263,6 +263,17 @@ class Driver:
         for one in lengths[:-1]:
             rounding = rounding.after(torch.from_numpy(one)[None])
         return rounding
+
+    def _rounding_norm(self, step: StepPlan) -> float:
+        """That of the step's operator, whose values are there: computed once for all of its steps."""
+        if step.operator not in self._norms:
+            norm = self.norms[step.operator]
+            if norm is None:
+                (norm,) = self._round(step, "norms", norms.schur_norm, [(self.plan, step.operator)])
+            arguments = [(self.plan, step.operator, block) for block in self.blocks]
+            rows = self._round(step, "norms", norms.long_rows, arguments)
+            self._norms[step.operator] = norms.rounding_norm(norm, rows)
+        return self._norms[step.operator]
 
     def gram(self, step: StepPlan, name: str) -> Array:
         """The Gram matrix of a state, ``[B, k, k]``: the blocks' added up in their order."""
