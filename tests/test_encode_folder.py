@@ -143,3 +143,14 @@ def test_sizes_and_resources() -> None:
     assert Resources(memory=1_000_000_000).bytes_for_numbers == 770_000_000
     assert not Resources().given
     assert why_folder(FileJob(("g.csv",), "a.npy"), Resources()) is None
+
+
+def test_a_folder_is_gone_on_with_unless_it_is_to_begin_anew() -> None:
+    done("g.csv", *SMALL, "-o", "store")
+    assert "3 of 3 steps are there" in done("g.csv", *SMALL, "--resume", "-o", "store").stderr
+    again = done("g.csv", "-k", "3", "-P", "1", "--no-resume", "-o", "store")
+    assert "steps are there" not in again.stderr
+    assert rfp.partitioned.open("store").num_steps == 1
+    factors = rfp.partitioned.open("store").manifest.factors
+    assert [len(names) > 0 for names in (factors["start"], factors["0/1"])] == [False, True]
+    assert all(np.load(Path("store/states") / name).shape == (1, 3, 3) for name in factors["0/1"])
