@@ -14,6 +14,7 @@ from rfp.cli.main import app
 from rfp.encode_file import FileJob
 from rfp.encode_folder import Resources, parse_size, why_folder
 from rfp.errors import ArgumentError
+from rfp.partitioned.lock import locked
 
 SMALL = ["-k", "3", "-P", "2"]
 TEXT = "ann,bob\nbob,cy\ncy,dan\ndan,ann\nann,cy\n"
@@ -154,3 +155,11 @@ def test_a_folder_is_gone_on_with_unless_it_is_to_begin_anew() -> None:
     factors = rfp.partitioned.open("store").manifest.factors
     assert [len(names) > 0 for names in (factors["start"], factors["0/1"])] == [False, True]
     assert all(np.load(Path("store/states") / name).shape == (1, 3, 3) for name in factors["0/1"])
+
+
+def test_a_folder_that_another_command_writes_is_not_emptied_by_force() -> None:
+    done("g.csv", *SMALL, "-o", "store")
+    with locked(Path("store")):
+        refused = run("g.csv", *SMALL, "--force", "-o", "store")
+    assert "is being written by another process" in str(refused.exception)
+    assert rfp.partitioned.open("store").complete
