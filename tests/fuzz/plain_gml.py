@@ -22,6 +22,8 @@ def read_gml(content: bytes, *, directed: bool, weighted: bool) -> Read:
     graphs = [value for key, value in pairs(words) if key == "graph"]
     require(len(graphs) == 1, "one graph")
     graph = graphs[0]
+    given = [[key for key, _ in value] for key, value in graph if key == "node"]
+    require(all(keys.count("label") <= 1 for keys in given), "a label once")
     nodes = [dict(value) for key, value in graph if key == "node"]
     ids = [int(node["id"]) for node in nodes]  # +1 is 1
     require(len(set(ids)) == len(ids), "two nodes of one id")

@@ -59,7 +59,7 @@ def split(line: str, separator: str) -> list[str]:
             )
             require(quoted, "a quote is not closed")
             assert quoted is not None
-            field, rest = quoted[1].replace('""', '"'), rest[quoted.end() :]
+            field, rest = quoted[1].replace('""', '"').strip(" \t"), rest[quoted.end() :]
             if separator == " ":
                 require(not rest or quoted[0][-1] in " \t", "text after a closing quote")
                 more = bool(rest)

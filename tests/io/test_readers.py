@@ -174,6 +174,13 @@ def test_labels_of_gml(tmp_path: Path) -> None:
     assert ids.tolist() == ["ann", "bob", "cy"]
 
 
+def test_a_label_that_is_said_twice(tmp_path: Path) -> None:
+    path = tmp_path / "g.gml"
+    path.write_text('graph [ node [ id 0 label "a" label "a" ] node [ id 1 label "b" ] edge [ source 0 target 1 ] ]')
+    with pytest.raises(FileError, match="node 0 has 2 labels; leave one"):
+        read_graph(path)
+
+
 @pytest.mark.parametrize(
     "said", ["directed 2", "directed 18446744073709551616", "directed 0 directed 1", 'directed "1"']
 )

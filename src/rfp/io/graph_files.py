@@ -62,7 +62,7 @@ def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
     number = {node: i for i, node in enumerate(graph)}
     edges = [(number[u], number[v], value) for u, v, value in graph.edges(data=name)]
     _check_weight(edges, options, path)
-    return load_edges(edges, _names(graph), graph.is_directed(), f"attribute {name!r}", options, path)
+    return load_edges(edges, _names(graph, path), graph.is_directed(), f"attribute {name!r}", options, path)
 
 
 def _directed_of_gml(text: str) -> list[str]:
@@ -120,8 +120,11 @@ def _check_weight(edges: Sequence[Edge], options: ReadOptions, path: Path) -> No
         raise GraphError(f"{path}: no edge has the attribute {options.weight!r} asked for by --weight")
 
 
-def _names(graph: Any) -> list[str]:
+def _names(graph: Any, path: Path) -> list[str]:
     labels = [data.get("label") for _, data in graph.nodes(data=True)]
+    for node, label in zip(graph, labels, strict=True):
+        if isinstance(label, list):  # what NetworkX makes of a key that is said again
+            raise FileError(f"{path}: node {node} has {len(label)} labels; leave one")
     by_label = all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels)
     return [str(name) for name in (labels if by_label else graph)]
 
