@@ -124,6 +124,8 @@ def speed_table() -> str:
                 facts = next(csv.DictReader(file))
             machine = facts["device"] if is_gpu(facts) else f"{facts['device']}, {facts['threads']} threads"
             rows = {row.name: row.seconds for row in read(path) if row.case == case and row.seconds is not None}
+            if "rfp" not in rows:  # a machine on which this case was not measured
+                continue
             plain = next((value for name, value in rows.items() if name.startswith("plain loop")), None)
             other = next((value for name, value in rows.items() if name.startswith(peer)), None)
             cells = [seconds(value) if value is not None else "" for value in (rows["rfp"], plain, other)]

@@ -77,3 +77,9 @@ def test_a_name_that_is_there_twice() -> None:
 def test_weights_wanted_and_unwanted() -> None:
     with pytest.raises(ArgumentError, match="contradict"):
         ReadOptions(weight="3", unweighted=True)
+
+
+def test_two_columns_that_mean_the_same_are_refused() -> None:
+    with pytest.raises(GraphError, match="f has columns 'fromnodeid' and 'source', which mean the same; say which"):
+        choose_columns(["FromNodeId", "source", "target"], 3, ReadOptions(), "f")
+    assert choose_columns(["FromNodeId", "source", "target"], 3, ReadOptions(source="source"), "f").used == (1, 2)

@@ -139,6 +139,7 @@ def choose(names: list[str] | None, count: int, *, weighted: bool) -> tuple[int,
         return [i for i, name in enumerate(names) if name.lower() in known]
 
     sources, targets, weights = find(_SOURCES), find(_TARGETS), find(_WEIGHTS)
+    require(max(len(sources), len(targets), len(weights)) <= 1, "two columns that mean the same")
     weight = weights[0] if weights and weighted else None
     if not (sources and targets):
         index = {0} if names[0] in ("", "Unnamed: 0") else set()

@@ -123,15 +123,15 @@ def _asked(choice: str | None, names: Sequence[str] | None, count: int, option: 
 
 
 def _named(lower: Sequence[str], known: Sequence[str], file: str) -> int | None:
-    name = next((name for name in known if name in lower), None)
-    if name is None:
-        return None
-    if lower.count(name) > 1:
+    found = [i for i, name in enumerate(lower) if name in known]
+    if len(found) > 1:
+        several = sorted({lower[i] for i in found})
+        alike = f"{len(found)} columns named {several[0]!r}"
+        told = f"columns {' and '.join(map(repr, several))}, which mean the same" if several[1:] else alike
         raise GraphError(
-            f"{file} has {lower.count(name)} columns named {name!r}; say which to use with --source, --target and "
-            "--weight, by their numbers from 1"
+            f"{file} has {told}; say which to use with --source, --target and --weight, by their numbers from 1"
         )
-    return lower.index(name)
+    return found[0] if found else None
 
 
 def describe_column(names: Sequence[str] | None, position: int | None) -> str:
