@@ -83,3 +83,9 @@ def test_two_columns_that_mean_the_same_are_refused() -> None:
     with pytest.raises(GraphError, match="f has columns 'fromnodeid' and 'source', which mean the same; say which"):
         choose_columns(["FromNodeId", "source", "target"], 3, ReadOptions(), "f")
     assert choose_columns(["FromNodeId", "source", "target"], 3, ReadOptions(source="source"), "f").used == (1, 2)
+
+
+def test_endless_names_are_cut_in_messages() -> None:
+    with pytest.raises(GraphError) as error:
+        choose_columns(["a" * 10_000, "b", "c", "d"], 4, ReadOptions(), "f")
+    assert len(str(error.value)) < 400

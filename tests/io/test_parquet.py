@@ -83,3 +83,12 @@ def test_another_file(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_text("no")
     with pytest.raises(FileError, match="not a readable Parquet file"):
         read_parquet(tmp_path / "x.parquet", ReadOptions())
+
+
+def test_names_of_columns_that_are_no_text(tmp_path: Path) -> None:
+    """One byte of a name damaged, in every place where the file has it: PyArrow cannot decode it."""
+    path = tmp_path / "g.parquet"
+    pq.write_table(pa.table({"source": [0, 1], "target": [1, 2]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"source", b"so\xc3(ce"))
+    with pytest.raises(FileError, match="not a readable Parquet file"):
+        read_graph(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rfp.edge_table.node_ids import shown
 from rfp.edge_table.options import TableOptions
 from rfp.errors import ArgumentError, GraphError
 
@@ -99,7 +100,7 @@ def _by_position(
         free = free[:missing]
     if len(free) != missing:
         expected = "two or three" if names is None else "two, or usual names such as source, target and weight"
-        has = "" if names is None else f" ({', '.join(map(repr, names))})"
+        has = "" if names is None else f" ({', '.join(map(shown, names))})"
         raise GraphError(
             f"{file} has {count} columns{has}; expected {expected}: say which to use with --source 1 --target 2 "
             "(and --weight 3, or --unweighted)"
@@ -138,4 +139,4 @@ def describe_column(names: Sequence[str] | None, position: int | None) -> str:
     """A column for people: its name in quotes, or its number from 1."""
     if position is None:
         return "none"
-    return str(position + 1) if names is None else repr(names[position])
+    return str(position + 1) if names is None else shown(names[position])

@@ -137,7 +137,7 @@ def _check_parquet(path: Path, limits: Limits) -> None:
 
     try:
         about = pq.ParquetFile(path).metadata
-    except pa.ArrowException:
+    except (pa.ArrowException, UnicodeDecodeError):
         return  # the reader says what it is not
     limits.check_graph(0, about.num_rows)
     sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]

@@ -28,7 +28,7 @@ def read_parquet(path: Path, options: ReadOptions) -> EdgeTable:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
             return table_of_columns(names, read, options, str(path))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: damaged names of columns
         if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError | FileError):
             raise
         raise FileError(f"{path}: not a readable Parquet file ({error})") from error

@@ -177,7 +177,7 @@ def scan_parquet(parts: Sequence[Path], options: ReadOptions) -> EdgeScan:
     for part in parts:
         try:
             schemas.append(pq.read_schema(part))
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FileError(f"{part}: not a readable Parquet file ({error})") from error
     names, first = schemas[0].names, str(parts[0])
     columns = choose_columns(names, len(names), options, first)
