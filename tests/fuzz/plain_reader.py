@@ -105,7 +105,7 @@ def is_counted(fields: list[str]) -> bool:
 
 
 def usual(names: list[str], known: list[str], least: int = 1) -> bool:
-    return any(name.lower() in known and len(name) >= least for name in names)
+    return any(name.strip().lower() in known and len(name.strip()) >= least for name in names)
 
 
 def has_header(rows: list[list[str]]) -> bool:
@@ -136,7 +136,7 @@ def choose(names: list[str] | None, count: int, *, weighted: bool) -> tuple[int,
         return 0, 1, 2 if count == 3 and weighted else None
 
     def find(known: list[str]) -> list[int]:
-        return [i for i, name in enumerate(names) if name.lower() in known]
+        return [i for i, name in enumerate(names) if name.strip().lower() in known]
 
     sources, targets, weights = find(_SOURCES), find(_TARGETS), find(_WEIGHTS)
     require(max(len(sources), len(targets), len(weights)) <= 1, "two columns that mean the same")
