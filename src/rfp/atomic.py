@@ -75,6 +75,21 @@ def _open_part(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder; where there are no locks, go on at once."""
+    if not _HAS_LOCKS:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            flock(handle, LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def remove_abandoned(folder: Path) -> list[Path]:
     """Remove the unfinished files of dead processes; returns what was removed.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
+from rfp.nn.levels import GRAPH
 from rfp.reproduce.spec import Cell, Column
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
@@ -60,7 +61,7 @@ def run_missing(
     left: list[Cell] = []
 
     def run_one(number: int, cell: Cell) -> None:
-        label = f"[{number}/{len(waiting)}] {cell.column.id} {cell.row.id}"
+        label = f"[{number}/{len(waiting)}] {cell.column.id} {cell.row.id}{_of_seed(cell, waiting)}"
         if without := _missing_data(cell.column, failures):
             failures.append(Failure(cell, without.reason, without.expected))
             return
@@ -98,6 +99,28 @@ def run_missing(
             raise
     _say_left(left, say)
     return known, failures
+
+
+def apart_by_seed(cells: Iterable[Cell], results: Mapping[str, Result]) -> list[Cell]:
+    """Cells cut into one for each missing seed where seeds train one after the other and nothing is chosen first.
+
+    The replicas of a node task train all seeds at once; of a search the first seed finds the values of the others.
+    """
+    found: list[Cell] = []
+    for cell in cells:
+        result = results.get(cell.config.key)
+        chosen = not cell.config.search or (result is not None and bool(result.runs))
+        if DATASETS[cell.column.dataset].task.level is not GRAPH or not chosen:
+            found.append(cell)
+        else:
+            seeds = sorted({seed for seed, _ in missing_runs(cell, results)})
+            found += [replace(cell, seeds=(seed,)) for seed in seeds]
+    return found
+
+
+def _of_seed(cell: Cell, cells: Iterable[Cell]) -> str:
+    """Which of the cells of one config this is."""
+    return f", seed {cell.seeds[0]}" if sum(other.config == cell.config for other in cells) > 1 else ""
 
 
 def _say_left(left: Sequence[Cell], say: Callable[[str], None]) -> None:

@@ -185,3 +185,33 @@ def _product_rows(**drawn: Any) -> list[Row]:
         _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, **of_qr),
         _row("rfp-A-products", "RFP-A with exact products", walks, **exact),
     ]
+
+
+def ablation_rows() -> dict[str, Row]:
+    """Methods of table 8: products of the trajectory, with one value changed at a time, and others before one backbone.
+
+    The ids begin with ``products``: results of another table's rows are never taken for theirs.
+    """
+    usual: dict[str, Any] = {"k": 32, "normalize_every": 8, "start": "orthonormal"}
+    products: dict[str, Any] = {"embed": "products", "edge_products": True, "product_weights": True}
+
+    def changed(name: str, label: str, *operators: str, **values: Any) -> Row:
+        return _row(f"products-{name}", label, rfp(*(operators or (L, A)), **(usual | values)), **products)
+
+    k = at.GRAPH_CHANNELS
+    return _by_id(
+        changed("usual", "RFP-QR-L̂,Â with products, k=32, w=8, orthonormal start"),
+        *(changed(f"k{k}", f"k={k}", k=k) for k in (8, 16, 64)),
+        *(changed(f"w{w}", f"w={w}", normalize_every=w) for w in (1, 4, 16)),
+        changed("drawn", "features as drawn", start="drawn"),
+        changed("unit", "columns of unit length", start="unit"),
+        changed("L", "L̂ alone", L),
+        changed("A", "Â alone", A),
+        changed("AW", "Â, RW", A, WALK),
+        changed("LAW", "L̂, Â, RW", L, A, WALK),
+        _row("products-linear", "K_embed linear", rfp(L, A, **usual)),
+        _row("products-none", "no encoding"),
+        _row("products-rnf", "RNF", rnf(k)),
+        _row("products-eigvecs", "L̂, Â eigenvectors", eigenvectors(L, k), eigenvectors(A, k)),
+        _row("products-rwpe", "RWPE", {"name": "random_walk", "walk_length": k}),
+    )

@@ -80,15 +80,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table of the paper.
+    """A table.
 
     Args:
-        number: 1 to 7.
+        number: 1 to 7 as in the paper, 8 beyond it.
         title: What it shows.
         rows: Methods, in the order of the paper where it has them.
         columns: Data sets.
         quick: See :class:`Quick`.
-        sweeps: For plots: a letter (k or P) and the rows with its values.
+        sweeps: For plots: what varies (k, P, start) and the rows with its values.
         notes: What must be said below it.
         left_out: (row, column) pairs that are trained only if :meth:`only` names the row.
         is_quick: Whether this is the quick subset.
@@ -100,7 +100,7 @@ class TableSpec:
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     quick: Quick
-    sweeps: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    sweeps: Mapping[str, Mapping[int | str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     left_out: frozenset[tuple[str, str]] = frozenset()
     is_quick: bool = False

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from rfp.errors import ArgumentError, FileError, RFPError
-from rfp.reproduce.execute import Failure, Run, dearest_last, run_missing
+from rfp.reproduce.execute import Failure, Run, apart_by_seed, dearest_last, run_missing
 from rfp.reproduce.mps import multi_process_service
 from rfp.reproduce.spec import Cell
 from rfp.train import OutOfTime, Result, RunConfig, Workspace, read_results, run
@@ -27,13 +27,13 @@ def run_cells(cells: Iterable[Cell], results: Path, train: Run, workspace: Works
         results: Folder of the results that there are.
         train: Trains one of them in this process.
         workspace: Where things are.
-        jobs: How many at a time; several in as many processes (:func:`workers`).
+        jobs: How many at a time; several in as many processes (:func:`workers`), seeds of graph tasks side by side.
     """
     waiting, known = dearest_last(cells), read_results(results)
     if jobs == 1:
         return run_missing(waiting, known, train, workspace.say)[1]
     with workers(jobs, workspace) as train_beside:
-        return run_missing(waiting, known, train_beside, workspace.say, jobs=jobs)[1]
+        return run_missing(apart_by_seed(waiting, known), known, train_beside, workspace.say, jobs=jobs)[1]
 
 
 @contextmanager

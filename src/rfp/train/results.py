@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rfp.atomic import atomic_files
+from rfp.atomic import alone_in, atomic_files
 from rfp.data.link_metrics import LINK_METRICS
 from rfp.errors import ArgumentError, FileError
 from rfp.train.run_config import RunConfig
@@ -158,6 +158,16 @@ class Result:
         with atomic_files([path]) as (file,):
             file.write(_text(self.to_dict()).encode())
         return path
+
+    def write_beside_others(self, folder: Path) -> Result:
+        """Write as :meth:`write` does, and keep runs that other processes have put into the file meanwhile."""
+        path = folder / self.file_name()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone_in(path.parent):
+            others = read_result(path).runs if path.exists() else ()
+            merged = replace(self, runs=tuple(others)).with_runs(self.runs)
+            merged.write(folder)
+        return merged
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a JSON file."""

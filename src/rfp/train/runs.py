@@ -127,7 +127,7 @@ def run(
         workspace.check_time()
         chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings)
         record = _train_alone(config.with_values(chosen), loaded, seed, split, device, workspace, resume, test=test)
-        result = _store(result, [replace(record, values=chosen)], trials, facts, workspace)
+        result = _store(result, [replace(record, values=chosen)], trials, facts, workspace, beside_others=resume)
     return result
 
 
@@ -260,10 +260,15 @@ def _store(
     trials: Sequence[Trial] | None,
     facts: Mapping[str, str],
     workspace: Workspace,
+    *,
+    beside_others: bool = False,
 ) -> Result:
-    """The result with further runs, written if there is a folder for it."""
+    """The result with further runs, written if there is a folder; other processes may train other seeds of it."""
     here = [replace(record, device=facts["device"]) for record in runs]
     result = replace(result.with_runs(here, trials), environment=facts)
-    if workspace.results is not None:
-        result.write(workspace.results)
+    if workspace.results is None:
+        return result
+    if beside_others:
+        return result.write_beside_others(workspace.results)
+    result.write(workspace.results)
     return result

@@ -1,4 +1,4 @@
-"""Scores against k or P, ours and the paper's, one panel a data set."""
+"""Scores against k, P or another value, ours and the paper's, one panel a data set."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Curve:
 
     title: str
     higher_is_better: bool
-    ours: tuple[tuple[int, float, float], ...] = ()
-    paper: tuple[tuple[int, float], ...] = ()
+    ours: tuple[tuple[int | str, float, float], ...] = ()
+    paper: tuple[tuple[int | str, float], ...] = ()
 
 
 def plot(curves: Sequence[Curve], picture: str | Path | IO[bytes], *, letter: str, title: str = "") -> None:
@@ -36,7 +36,7 @@ def plot(curves: Sequence[Curve], picture: str | Path | IO[bytes], *, letter: st
     Args:
         curves: At least one with a point.
         picture: File name (.png, .svg, .pdf) or open binary file, which gets a PNG.
-        letter: What varies: ``"k"`` or ``"P"``.
+        letter: What varies: ``"k"``, ``"P"``, ``"start"``.
         title: Above the panels.
     """
     try:
@@ -63,17 +63,23 @@ def plot(curves: Sequence[Curve], picture: str | Path | IO[bytes], *, letter: st
 
 
 def draw_curve(axes: Any, curve: Curve, letter: str) -> None:
-    """Ours with error bars of one deviation, the paper's dashed; the values of k or P are powers of two."""
+    """Ours with error bars of one deviation, the paper's dashed; numbers are powers of two, words have no order."""
+    values = {point[0] for point in (*curve.ours, *curve.paper)}
+    named = any(isinstance(value, str) for value in values)
     if curve.paper:
         axes.plot(*zip(*curve.paper, strict=True), "s--", color=_PAPER, ms=3.5, lw=1.2, label="paper")
     if curve.ours:
-        values, means, deviations = zip(*curve.ours, strict=True)
+        places, means, deviations = zip(*curve.ours, strict=True)
         errors = [0.0 if deviation != deviation else deviation for deviation in deviations]  # NaN: one run
-        axes.errorbar(values, means, errors, fmt="o-", color=_OURS, ms=4, lw=1.5, capsize=2, label="ours")
-    ticks = sorted({point[0] for point in (*curve.ours, *curve.paper)})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [str(value) for value in ticks])
-    axes.minorticks_off()
+        axes.errorbar(
+            places, means, errors, fmt="o" if named else "o-", color=_OURS, ms=4, lw=1.5, capsize=2, label="ours"
+        )
+    if named:
+        axes.margins(x=0.15)
+    else:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted(values), [str(value) for value in sorted(values)])
+        axes.minorticks_off()
     axes.set_xlabel(letter)
     axes.set_title(f"{curve.title} {'↑' if curve.higher_is_better else '↓'}", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
