@@ -94,6 +94,7 @@ def test_the_key_sees_where_graphs_end_how_many_nodes_there_are_and_every_entry_
     one = Graph(edges, 4)
     assert key(one) != key(Graph(edges, 5))
     assert key(Graph(edges, 4, ptr=torch.tensor([0, 2, 4]))) != key(Graph(edges, 4, ptr=torch.tensor([0, 3, 4])))
+    assert key(one) != key(one.with_keys(torch.tensor([7]))) != key(one.with_keys(torch.tensor([8])))
     # So large that its text leaves entries out: those count too.
     large = torch.zeros(60, 60)
     other = large.clone()

@@ -42,6 +42,7 @@ class EncodingCache:
         digest = hashlib.sha256(f"rfp {__version__} {text}, operators={names} n={graph.num_nodes}".encode())
         tensors = [graph.edge_index, graph.edge_weight, graph.ptr, features, graph_keys]
         tensors += [operator for operator in settings.operators if isinstance(operator, Tensor)]
+        tensors += [] if graph.known_keys is None else [graph.known_keys]
         for tensor in tensors:
             digest.update(b"-" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}".encode())
             if tensor is not None:

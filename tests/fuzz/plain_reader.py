@@ -186,11 +186,13 @@ def read_edge_list(content: bytes, *, directed: bool, weighted: bool) -> Read:
     source, target, weight = choose(names, len(rows[0]), weighted=weighted)
     check_comments(lines, marked, rows, separator, source, target)
     ends = [(row[source], row[target]) for row in rows]
+    require(names is None or (names[source], names[target]) not in ends, "the names of the columns again")
     values = [1.0] * len(rows)
     if dictionaries[0] is not None and weighted:
         values = [float(ast.literal_eval(match[2]).get("weight", 1)) for match in dictionaries if match]
     elif weight is not None:
         values = weights([row[weight] for row in rows], named=names is not None)
+        require(names is not None or not has_mark(ends, values), "an arrow between ids?")
     require(all(map(math.isfinite, values)), "a weight is not finite")
     kinds = [i for i, name in enumerate(names or []) if name.lower() == "type"]
     directed = directed or bool(kinds and all(row[kinds[0]].lower() == "directed" for row in rows))
@@ -222,6 +224,7 @@ def identify(ends: list[tuple[str, str]], separator: str) -> list[tuple[Any, Any
     require(all(flat), "an empty id")
     require(not any(re.search(r"[\x00-\x1f\x7f-\x9f]", name) for name in flat), "a control character in an id")
     require(not any(name[0] == "{" for name in flat), "an id begins with {")
+    check_numbers(set(flat))
     for name in flat:
         bare = name if separator == " " else name[0] + name[-1]
         require(not any(char.isspace() and char not in " \t" for char in bare), "a Unicode space in an id")
@@ -229,6 +232,29 @@ def identify(ends: list[tuple[str, str]], separator: str) -> list[tuple[Any, Any
         require(not any(name.startswith("-") for name in flat), "a negative id")
         return [(int(u), int(v)) for u, v in ends]
     return list(ends)
+
+
+def has_mark(ends: list[tuple[str, str]], values: list[float]) -> bool:
+    """Whether every line is like ``0 -> 1`` or ``e 1 2``."""
+
+    def number(name: str) -> bool:
+        return re.fullmatch(r"0|-?[1-9]\d{0,18}", name, re.ASCII) is not None
+
+    sides = [[u for u, _ in ends], [v for _, v in ends]]
+    constant = any(
+        len(set(one)) == 1 and not number(one[0]) and all(map(number, other)) for one, other in (sides, sides[::-1])
+    )
+    return constant and all(value >= 0 and value == int(value) for value in values)
+
+
+def check_numbers(names: set[str]) -> None:
+    """In a file of numbers neither a missing value nor a second spelling is a node."""
+    integers = {name for name in names if re.fullmatch(r"0|-?[1-9]\d{0,18}", name, re.ASCII)}
+    decimals = {name for name in names - integers if re.fullmatch(r"[+-]?\d+(\.0*|(\.\d*)?[eE]\+?\d+)", name, re.ASCII)}
+    missing = {name for name in names if name.lower() in ("nan", "na", "n/a", "<na>", "none", "null", "nil")}
+    if names == integers | decimals | missing:
+        require(not missing or names == missing, "a missing id among numbers")
+        require(not integers or not decimals, "numbers with and without decimals")
 
 
 def assemble(ends: list[tuple[Any, Any]], values: list[float], *, directed: bool) -> Read:

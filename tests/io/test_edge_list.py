@@ -237,6 +237,28 @@ def test_ids_are_what_is_written() -> None:
     assert dense(parse("source,target,zip\n0,1,012\n1,2,345\n")) == PATH
 
 
+def test_numbers_with_decimals_and_words_for_nothing() -> None:
+    """Where all ids are written alike they are names; --ids decides."""
+    assert parse("1.0,2.0\n2.0,3.0\n").node_ids.tolist() == ["1.0", "2.0", "3.0"]  # type: ignore[union-attr]
+    assert parse("1,2.0\n2,3.00\n", ids="int").node_ids.tolist() == [1, 2, 3]  # type: ignore[union-attr]
+    assert parse("1,2.0\n", ids="text").node_ids.tolist() == ["1", "2.0"]  # type: ignore[union-attr]
+    assert parse("1,2.5\n").node_ids.tolist() == ["1", "2.5"]  # type: ignore[union-attr]
+    assert parse("NA,DE\nDE,1\n").node_ids.tolist() == ["NA", "DE", "1"]  # type: ignore[union-attr]
+    assert parse("1,nan\n", ids="text").node_ids.tolist() == ["1", "nan"]  # type: ignore[union-attr]
+    assert dense(parse("0 -> 1\n1 -> 2\n", source="1", target="3", unweighted=True)) == PATH
+    # A hub with a name among numbers, if that is said; with other weights, or two hubs, it is plain.
+    for text, options in (
+        ("hub 1 2\nhub 2 3\n", {"weight": "3"}),
+        ("hub 1 0.5\nhub 2 3\n", {}),
+        ("a 1 2\nb 1 3\n", {}),
+    ):
+        assert parse(text, **options).graph.num_nodes == 3
+    assert parse("u,v\nu,v\n", header=False).graph.num_nodes == 2
+    for text in ("1,2.5\n", "0x10,1\n", "1,1e3\n", "1,\n"):
+        with pytest.raises(GraphError):
+            parse(text, ids="int")
+
+
 def test_why_ids_are_text_is_said() -> None:
     facts = parse("1 2\n2 x\n").facts
     assert facts["ids"] == "text, for 'x' in line 2 is no integer"
@@ -324,10 +346,27 @@ def test_headers_that_tell() -> None:
         ("0,1\n1,\u00a02\n", "line 2: node id '\\xa02' holds a space that is not a blank"),
         ("0 1\n1\u30002 3\n", "line 2: node id '1\\u30002' holds a space that is not a blank"),
         ("a,b\nb,c\x0b\n", "line 2: node id 'c\\x0b' holds a control character"),
+        ("a,b\nb,c\u0085d\n", "line 2: node id 'c\\x85d' holds a control character"),
+        ("a,b\nb,c\u200b\n", "line 2: node id 'c\\u200b' holds a space that is not a blank"),
         ("0,1,\n1,2,x\n", "line 2: 'x' in a column that is empty in the first line"),
         ("0,1,\n1,2\n", "line 2: 2 columns where the first line has 3"),
         ("0,1\n1,2 3,4\n", "line 2: 3 columns where the first line has 2"),
         ("0 1 1_0\n", "line 1: weight '1_0' is not a number"),
+        # An arrow between the ids, of which the second would be taken for a weight.
+        ("0 -> 1\n1 -> 2\n", "line 1: '->' stands in column 2 of every line and numbers in the others; if those"),
+        ("0 | 1\n1 | 2\n", "say --source 1 --target 3 --unweighted, if not, --weight 3"),
+        ("5 → 7\n", "line 1: '→' stands in column 2"),
+        ("e 1 2\ne 2 3\n", "line 1: 'e' stands in column 1 of every line"),
+        ("e 1 2\ne 2 3\n", "say --source 2 --target 3 --unweighted"),
+        # Two files with headers, joined end to end.
+        ("source,target\n0,1\nsource,target\n1,2\n", "line 3: the names of the columns once more"),
+        ("# from to\n0 1\n1 2\nfrom to\n", "line 4: the names of the columns once more"),
+        # A missing id in a file of numbers is no node; nor are 1 and 1.0 two.
+        ("0,1\n1,2\n2,nan\n", "line 3: node id 'nan' stands for a missing value, for all others are numbers"),
+        ("0.0,1.0\n1.0,<NA>\n", "line 2: node id '<NA>' stands for a missing value"),
+        ("NULL,1\n1,2\n", "line 1: node id 'NULL' stands for a missing value"),
+        ("0,1\n1,2.0\n3.0,1\n", "line 2: node id '2.0' is a number with decimals and others have none"),
+        ("0,1\n1,2e+00\n", "line 2: node id '2e+00' is a number with decimals"),
     ],
 )
 def test_what_may_be_read_in_two_ways_is_refused(text: str, message: str) -> None:

@@ -44,6 +44,9 @@ GOOD = {
     "times and a weight": ("".join(f"{i} {i + 1} {1_500_000_000 + i}\n" for i in range(30)) + "1 9 3\n", {}),
     "first line again at the end": ("ann bob\n" + "x y\ny z\n" * 20 + "ann x\n", {}),
     "numbered nodes": (NUMBERS, {"num_nodes": 40, "directed": True}),
+    "NA among names": ("NA DE\n" + NUMBERS + "DE x\n", {}),
+    "a hub of integers and another": ("".join(f"hub {i} 2\n" for i in range(30)) + "x 5 1\n", {}),
+    "decimals and names": (NUMBERS + "3.0 4\n" + NUMBERS + "x 5\n", {}),
 }
 BAD = {
     "columns": (NUMBERS + "1 2 3 4\n" + NUMBERS, {}),
@@ -58,6 +61,10 @@ BAD = {
     "zero byte": (NUMBERS + "1\x00 2\n", {}),
     "mark inside": (NUMBERS + "\ufeff1 2\n", {}),
     "both commas and points": ("".join(f"{i};{i + 1};1,5\n" for i in range(20)) + "1;2;1.5\n", {}),
+    "missing": (NUMBERS + "4 nan\n" + NUMBERS, {}),
+    "decimals": (NUMBERS + "3.0 4\n" + NUMBERS, {}),
+    "a second header": ("source,target,weight\n" + NAMES + "source,target,1\n", {"duplicates": "first"}),
+    "an arrow": ("".join(f"{i} -> {i + 1}\n" for i in range(30)), {}),
     "control": (NAMES + "a\x01,b,1\n", {"duplicates": "first"}),
 }
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 
 from rfp.errors import RFPError
@@ -38,6 +39,8 @@ def test_links_of_the_same_key_add_up(tmp_path: Path) -> None:
         (b"{", "not a readable JSON file"),
         (b"[" * 100_000, "not a readable JSON file"),
         (b"[1]", "JSON of another kind"),
+        (json.dumps(nx.adjacency_data(nx.path_graph(3))).encode(), "JSON of another kind .* networkx.node_link_data"),
+        (b'{"nodes": [], "links": [1], "links": []}', "the key 'links' is there twice in one object"),
         (written(nodes=3, links=[]), "JSON of another kind"),
         (written(nodes=[], links=[], edges=[]), "both links and edges"),
         (written(directed="false", nodes=[], links=[]), '"directed" must be true or false, got "false"'),

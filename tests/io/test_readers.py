@@ -65,6 +65,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             read_graph(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["g.csv", "g.json", "g.parquet", "g.pt"])
+def test_a_pointer_of_git_lfs_is_no_graph(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n")
+    with pytest.raises(FileError, match=r"a pointer of Git LFS .* git lfs pull"):
+        read_graph(path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_no_permission(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("0,1\n")
@@ -172,6 +180,12 @@ def test_labels_of_gml(tmp_path: Path) -> None:
     ids = read_graph(tmp_path / "g.gml").node_ids
     assert ids is not None
     assert ids.tolist() == ["ann", "bob", "cy"]
+
+
+def test_gml_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "g.gml"
+    path.write_text("\ufeffgraph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]\n")
+    assert read_graph(path).graph.to_scipy().toarray().tolist() == [[0, 1], [1, 0]]
 
 
 def test_a_label_that_is_said_twice(tmp_path: Path) -> None:

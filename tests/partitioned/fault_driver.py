@@ -20,7 +20,8 @@ import networkx as nx
 
 import rfp
 from rfp.errors import RFPError
-from rfp.partitioned import Dask, encode, tasks
+from rfp.partitioned import Dask, encode
+from rfp.partitioned.executors import Serial
 
 # float64 and columns that become dependent: every kind of task is needed.
 GRAPH = rfp.as_graph(nx.star_graph(12))
@@ -31,9 +32,19 @@ ARGUMENTS: dict[str, Any] = {
     "dtype": "float64",
     "memory": 880,
 }
-PHASES = ("draw", "write_values", "multiply", "gram", "triangle", "apply", "apply_to_basis")
-# What the driver is told of each of them.
-TOLD = ("drawing", "values", "multiplying", "Gram matrices", "QR of blocks", "applying")
+PHASES = (
+    "draw",
+    "write_values",
+    "schur_norm",
+    "long_rows",
+    "multiply",
+    "gram",
+    "triangle",
+    "apply",
+    "apply_to_basis",
+)
+# What the driver is told of each of them; both kinds of norms have one name.
+TOLD = ("drawing", "values", "multiplying", "norms", "Gram matrices", "QR of blocks", "applying")
 
 
 def states(folder: Path) -> dict[str, bytes]:
@@ -53,9 +64,12 @@ def in_child(work: Callable[[], None]) -> int:
 
 def killed_in(folder: Path, phase: str) -> int:
     """A driver that dies at the second task of a phase; returns the signal it died of."""
+    left = 2
 
     def tick(step: str, what: str, done: int, total: int) -> None:
-        if what == phase and (done == 2 or total == 1):
+        nonlocal left
+        left -= what == phase
+        if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     _, status = os.waitpid(in_child(lambda: void(encode(GRAPH, folder, tick=tick, **ARGUMENTS))), 0)
@@ -134,6 +148,17 @@ def dying(task: Callable[..., Any], flags: str, when: str, arguments: tuple[Any,
     return None
 
 
+class Noted(Serial):
+    """Runs tasks here and takes note of their kinds."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+
+    def map(self, task: Callable[..., Any], arguments: Any, tick: Callable[[], None]) -> list[Any]:
+        self.kinds.add(task.__name__)
+        return super().map(task, arguments, tick)
+
+
 class Deadly:
     """Workers of Dask of which one dies in each of some phases."""
 
@@ -162,9 +187,10 @@ class _Bound:
 
 def drivers(root: Path) -> dict[str, Any]:
     """Drivers that die in each phase, find no space, damage, or another driver; then the same call again."""
-    encode(GRAPH, root / "whole", **ARGUMENTS)
+    noted, told_of = Noted(), set()
+    encode(GRAPH, root / "whole", executor=noted, tick=lambda step, what, done, total: told_of.add(what), **ARGUMENTS)
     whole = states(root / "whole")
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"kinds": sorted(noted.kinds), "told of": sorted(told_of)}
     for phase in TOLD:
         folder = root / phase.replace(" ", "-")
         died = killed_in(folder, phase)
@@ -223,7 +249,6 @@ def scheduler(root: Path) -> dict[str, Any]:
 
 def main() -> None:
     kind, root, *phases = sys.argv[1:]
-    assert all(hasattr(tasks, phase) for phase in PHASES)
     modes: dict[str, Callable[[], dict[str, Any]]] = {
         "drivers": lambda: drivers(Path(root)),
         "workers": lambda: workers(Path(root), phases),

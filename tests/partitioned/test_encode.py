@@ -167,6 +167,19 @@ def test_other_arguments_and_graphs_are_refused_with_the_difference(tmp_path: Pa
         encode(graph_of("star"), tmp_path, num_channels=3, num_steps=2)
 
 
+@pytest.mark.parametrize("memory", [TINY, 1 << 30])
+def test_the_same_edges_with_other_weights_are_another_graph(tmp_path: Path, memory: int) -> None:
+    edges = graph_of("random").edge_index
+    weight = torch.linspace(0.5, 2.0, edges.size(1), dtype=torch.float64)
+    arguments: dict[str, Any] = {"num_channels": 3, "num_steps": 2}
+    encode(rfp.Graph(edges, 24, weight), tmp_path, memory=TINY, **arguments)
+    # Whatever the order of the edges and the size of the blocks, these are the weights.
+    encode(rfp.Graph(edges.flip(1), 24, weight.flip(0)), tmp_path, memory=memory, **arguments)
+    for other in (None, weight.flip(0), weight.clone().index_fill_(0, torch.tensor([7]), 1.0)):
+        with pytest.raises(FileError, match="the edges of the graph there have other weights"):
+            encode(rfp.Graph(edges, 24, other), tmp_path, memory=memory, **arguments)
+
+
 def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
     graph = graph_of("random")
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.partitioned.fault_driver import PHASES, TOLD
+
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("fault_driver.py")
-PHASES = ("draw", "write_values", "multiply", "gram", "triangle", "apply", "apply_to_basis")
 every_fault = pytest.mark.skipif(not os.environ.get("RFP_FAULTS"), reason="minutes; RFP_FAULTS=1 runs it")
 
 
@@ -41,6 +42,9 @@ def outcome(*arguments: str) -> Any:
 
 def test_drivers_that_die_find_no_space_damage_or_another_driver(root: Path) -> None:
     found = outcome("drivers", str(root))
+    # Nothing that an encoding does is left out below.
+    assert found.pop("kinds") == sorted(PHASES)
+    assert found.pop("told of") == sorted(TOLD)
     disturbed = {name: found.pop(name) for name in ("no space", "second driver", "bit flipped", "truncated")}
     assert all(same for _, same in disturbed.values())
     told = {name: said for name, (said, _) in disturbed.items()}
@@ -51,10 +55,7 @@ def test_drivers_that_die_find_no_space_damage_or_another_driver(root: Path) -> 
         assert told[harm].startswith("FOLDER/states/0/0002/panel-000.block-00001.npy is damaged: ")
         assert what in told[harm]
         assert told[harm].endswith("; it is computed again")
-    assert found == {
-        phase: [signal.SIGKILL, True]
-        for phase in ("drawing", "values", "multiplying", "Gram matrices", "QR of blocks", "applying")
-    }
+    assert found == {phase: [signal.SIGKILL, True] for phase in TOLD}
 
 
 def test_a_worker_that_dies(root: Path) -> None:

@@ -54,6 +54,15 @@ def test_cosine_is_torchs() -> None:
     assert follow(training, [1.0] * 20)[1] == pytest.approx(expected)
 
 
+def test_the_cosine_begins_where_the_warm_up_ends() -> None:
+    """Over the other epochs alone: full at their first, halfway down in their middle."""
+    training = TrainingConfig(epochs=12, warmup_epochs=4, schedule="cosine", lr=1.0, min_lr=0.0)
+    factors = [scheduled_factor(training, epoch) for epoch in range(12)]
+    assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert factors[8] == pytest.approx(0.5)
+    assert factors[11] == pytest.approx((1 + math.cos(7 * math.pi / 8)) / 2)
+
+
 def test_warm_up() -> None:
     training = TrainingConfig(epochs=9, lr=1.0, warmup_epochs=4)
     assert [scheduled_factor(training, epoch) for epoch in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,11 @@ def number_texts(source: Any, target: Any) -> tuple[NDArray[np.int64], int, Node
 
 # As the id is written by every program; 007, +7 and 0x7 are names.
 _INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
-_ANY_INTEGER = r"^[+-]?[0-9]+$"
+_ANY_INTEGER = r"^[+-]?[0-9]+(\.0*)?$"
+# An integer as programs write it that hold numbers with decimals: 7.0, 7.000e+00.
+_DECIMAL = r"^[+-]?[0-9]+(\.0*|(\.[0-9]*)?[eE]\+?[0-9]+)$"
+# What programs write for an id that is missing. Among names NA may be one.
+_MISSING = r"^(?i:nan|na|n/a|<na>|none|null|nil)$"
 # Control characters, and spaces that are not the blank: at an end of an id nobody sees them.
 _CONTROL = r"[\x00-\x1f\x7f\x{80}-\x{9f}]"
 _SPACE = r"[\x{a0}\x{1680}\x{2000}-\x{200b}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}]"
@@ -119,7 +124,7 @@ def as_integers(texts: list[Any], ids: str | None, where: Where) -> NDArray[np.i
 
     Args:
         texts: Arrow arrays of strings, source and target.
-        ids: ``"int"`` asks for integers, however they are written; ``"text"`` for none.
+        ids: ``"int"`` asks for integers, however they are written (007 and 7.0 are 7); ``"text"`` for none.
         where: Place of an edge in the file, for errors.
     """
     import pyarrow as pa
@@ -128,17 +133,15 @@ def as_integers(texts: list[Any], ids: str | None, where: Where) -> NDArray[np.i
     if ids == "text":
         return None
     pattern = _ANY_INTEGER if ids == "int" else _INTEGER
-    if ids is None and not all(pc.all(pc.match_substring_regex(texts[i], pattern)).as_py() for i in (0, 1)):
+    if all(pc.all(pc.match_substring_regex(column, pattern)).as_py() for column in texts):
+        plain = [pc.replace_substring_regex(column, r"^\+|\.0*$", "") for column in texts] if ids == "int" else texts
+        with suppress(pa.ArrowInvalid):  # larger than 64 bits
+            return np.stack([column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in plain])
+    if ids is None:
         return None
-    try:
-        plain = [pc.replace_substring_regex(column, r"^\+", "") for column in texts] if ids == "int" else texts
-        return np.stack([column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in plain])
-    except pa.ArrowInvalid:
-        if ids is None:  # larger than 64 bits
-            return None
     for row in range(len(texts[0])):
         for text in (texts[0][row].as_py(), texts[1][row].as_py()):
-            if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+            if not re.fullmatch(r"[+-]?[0-9]{1,18}(\.0*)?", text):
                 raise GraphError(
                     f"{where(row)}: node id {shown(text)} is not an integer of 64 bits, which --ids int asks for"
                 )
@@ -194,10 +197,77 @@ def check_texts(source: Any, target: Any, where: Where, *, blanks_separate: bool
     for pattern, advice in doubts:
         if not any(pc.any(pc.match_substring_regex(names, pattern)).as_py() for names in distinct):
             continue
-        bad = np.stack([pc.match_substring_regex(column, pattern).to_numpy(zero_copy_only=False) for column in ends])
-        row = int(np.flatnonzero(bad.any(axis=0))[0])
-        text = ends[0 if bad[0, row] else 1][row].as_py()
+        row, text = _first_match(ends, pattern)
         raise GraphError(f"{where(row)}: {advice.format(shown(text))}")
+
+
+def kinds_of_ids(source: Any, target: Any, where: Where) -> dict[str, str]:
+    """Which kinds of text ids there are, with the place of the first that is or could be a number.
+
+    Args:
+        source: Arrow array of strings, ``[m]``.
+        target: The same.
+        where: Place of an edge in the file.
+
+    >>> import pyarrow as pa
+    >>> kinds_of_ids(pa.array(["1", "2"]), pa.array(["2", "nan"]), lambda row: f"f, line {row + 1}")
+    {'integer': "f, line 1: node id '1'", 'missing': "f, line 2: node id 'nan'"}
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = (source, target)
+    rest = pa.concat_arrays([pc.unique(column) for column in ends])
+    found = {}
+    for kind, pattern in (("integer", _INTEGER), ("decimal", _DECIMAL), ("missing", _MISSING)):
+        matches = pc.match_substring_regex(rest, pattern)
+        if pc.any(matches).as_py():
+            row, text = _first_match(ends, pattern)
+            found[kind] = f"{where(row)}: node id {shown(text)}"
+            rest = rest.filter(pc.invert(matches))
+    return {**found, "text": ""} if len(rest) else found
+
+
+def _first_match(ends: Sequence[Any], pattern: str) -> tuple[int, str]:
+    """The first row with an id of a pattern that one has, and the id."""
+    import pyarrow.compute as pc
+
+    bad = np.stack([pc.match_substring_regex(column, pattern).to_numpy(zero_copy_only=False) for column in ends])
+    row = int(np.flatnonzero(bad.any(axis=0))[0])
+    return row, ends[0 if bad[0, row] else 1][row].as_py()
+
+
+def constant_mark(texts: Sequence[Any]) -> tuple[int, str] | None:
+    """The side (0 or 1) on which every row has the same text beside integers, and the text: ``0 -> 1``, ``e 1 2``.
+
+    Args:
+        texts: Arrow arrays of strings, source and target.
+    """
+    import pyarrow.compute as pc
+
+    for side in (1, 0):
+        names = pc.unique(texts[side])
+        name = names[0].as_py() if len(names) == 1 else "0"
+        if not re.fullmatch(_INTEGER, name) and pc.all(pc.match_substring_regex(texts[1 - side], _INTEGER)).as_py():
+            return side, name
+    return None
+
+
+def doubtful_kinds(kinds: Mapping[str, str]) -> GraphError | None:
+    """The error for ids of several kinds (:func:`kinds_of_ids`) that would be nodes nobody meant."""
+    if "text" in kinds:
+        return None
+    if "missing" in kinds and len(kinds) > 1:
+        return GraphError(
+            f"{kinds['missing']} stands for a missing value, for all others are numbers; correct or remove the line, "
+            "or take it for a name with --ids text"
+        )
+    if {"integer", "decimal"} <= kinds.keys():
+        return GraphError(
+            f"{kinds['decimal']} is a number with decimals and others have none, so 1 and 1.0 would be two nodes; say "
+            "--ids int (1.0 is 1) or --ids text"
+        )
+    return None
 
 
 def shown(text: str) -> str:

@@ -15,7 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rfp.edge_table.columns import Columns, choose_columns, describe_column
-from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights, first_text, numbers_of, shown
+from rfp.edge_table.node_ids import (
+    Where,
+    as_integers,
+    check_texts,
+    check_weights,
+    constant_mark,
+    doubtful_kinds,
+    first_text,
+    kinds_of_ids,
+    numbers_of,
+    shown,
+)
 from rfp.edge_table.table import EdgeTable, direction_of, no_edges
 from rfp.errors import GraphError, MissingExtraError
 from rfp.io.arrow_text import line_of_row, line_problem, may_have_leading_zeros, prepare, read_columns
@@ -79,6 +90,12 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
             raise times_error(table)
         if may_name_columns(table, dialect, options):
             raise header_error(table, dialect)
+        mark = mark_of(table, options)
+        if mark is not None:
+            raise mark_error(table, *mark)
+    doubt = doubtful_kinds(id_kinds(table, options))
+    if doubt is not None:
+        raise doubt
     if lists is not None:
         table = replace(table, weights=weights, ignored=unused)
     return replace(table, facts={**told_form(dialect, columns), **comments, **table.facts})
@@ -123,6 +140,8 @@ def parse_rows(content: bytes, file: str, dialect: Dialect, columns: Columns, op
         _check_trailing(found[dialect.num_columns], where)
     if weight is not None:
         check_weights(weight, where)
+    if texts is not None and dialect.names is not None:
+        _refuse_second_header(texts, dialect.names[columns.source], dialect.names[columns.target], where)
     directed, used = None, columns.used
     if columns.direction is not None:
         directed = direction_of(found[columns.direction], options.directed, where)
@@ -207,6 +226,18 @@ def _weights(texts: Any, where: Where) -> tuple[NDArray[np.float64], bool]:
     return pc.replace_substring_regex(texts, r"^\+", "").cast(pa.float64()).to_numpy(zero_copy_only=False), comma
 
 
+def _refuse_second_header(texts: tuple[Any, Any], source: str, target: str, where: Where) -> None:
+    import pyarrow.compute as pc
+
+    again = pc.and_(pc.equal(texts[0], source), pc.equal(texts[1], target))
+    if pc.any(again).as_py():
+        row = pc.index(again, True).as_py()
+        raise GraphError(
+            f"{where(row)}: the names of the columns once more, as files joined end to end have; remove the line, or "
+            "give --no-header if they are nodes"
+        )
+
+
 def _check_trailing(column: Any, where: Where) -> None:
     import pyarrow.compute as pc
 
@@ -240,6 +271,31 @@ def may_name_columns(table: EdgeTable, dialect: Dialect, options: ReadOptions) -
     if options.header is not None or table.num_rows < 2 or not dialect.may_be_header:
         return False
     return not has_ids(table, first_ids(table), skip=1)
+
+
+def mark_of(table: EdgeTable, options: ReadOptions) -> tuple[int, str] | None:
+    """What stands in the place of an id in every row, where the weights may be the ids in truth: ``0 -> 1``."""
+    asked = (options.source, options.target, options.weight, options.ids)
+    weight = table.weight
+    if weight is None or table.texts is None or not len(weight) or any(choice is not None for choice in asked):
+        return None
+    whole = bool((weight >= 0).all()) and bool((weight == np.floor(weight)).all())
+    return constant_mark(table.texts) if whole else None
+
+
+def mark_error(table: EdgeTable, side: int, mark: str) -> GraphError:
+    """For :func:`mark_of`."""
+    return GraphError(
+        f"{table.where(0)}: {shown(mark)} stands in column {side + 1} of every line and numbers in the others; if "
+        f"those are the ids, say --source {2 - side} --target 3 --unweighted, if not, --weight 3"
+    )
+
+
+def id_kinds(table: EdgeTable, options: ReadOptions) -> dict[str, str]:
+    """Kinds of ids in a table whose ids may be text or numbers (:func:`rfp.edge_table.node_ids.kinds_of_ids`)."""
+    if options.ids is not None or not table.num_rows:
+        return {}
+    return {"integer": table.where(0)} if table.texts is None else kinds_of_ids(*table.texts, table.where)
 
 
 def first_ids(table: EdgeTable) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from rfp.edge_table.columns import Columns, choose_columns
+from rfp.edge_table.node_ids import doubtful_kinds
 from rfp.edge_table.table import EdgeTable
 from rfp.errors import FileError, GraphError
 from rfp.io.compression import open_unpacked
@@ -23,8 +24,11 @@ from rfp.io.edge_list import (
     first_ids,
     has_ids,
     header_error,
+    id_kinds,
     last_comment,
     looks_like_times,
+    mark_error,
+    mark_of,
     may_name_columns,
     parse_rows,
     times_error,
@@ -91,6 +95,8 @@ class _PieceReader:
         self.first: EdgeTable | None = None
         self.all_times = True
         self.header_in_doubt: tuple[str, str] | None = None
+        self.kinds: dict[str, str] = {}  # of ids, each with the first of them
+        self.marks: set[tuple[int, str] | None] = set()  # of all pieces
         self.point, self.comma = False, False
 
     def next(self, piece: bytes | None) -> EdgeTable | None:
@@ -162,6 +168,8 @@ class _PieceReader:
                 self.header_in_doubt = first_ids(table) if doubtful else None
         elif self.header_in_doubt is not None and has_ids(table, self.header_in_doubt):
             self.header_in_doubt = None
+        self.marks.add(None if dialect.names is not None else mark_of(table, self.options))
+        self.kinds = {**id_kinds(table, self.options), **self.kinds}
         self.all_times = self.all_times and dialect.names is None and looks_like_times(table, self.options)
         comma = _COMMA in table.facts
         self.comma, self.point = self.comma or comma, self.point or (not comma and b"." in content)
@@ -179,6 +187,13 @@ class _PieceReader:
             raise times_error(self.first)
         if self.header_in_doubt is not None and self.num_rows > 1:
             raise header_error(self.first, self.form[0])
+        if len(self.marks) == 1:
+            (mark,) = self.marks
+            if mark is not None:
+                raise mark_error(self.first, *mark)
+        doubt = doubtful_kinds(self.kinds)
+        if doubt is not None:
+            raise doubt
 
 
 def _shifted(message: str, file: str, lines: int) -> str:

@@ -50,12 +50,13 @@ def read_gml(path: Path, options: ReadOptions) -> LoadedGraph:
         raise MissingExtraError("networkx", "cli", "reading GML") from error
     content = read_bytes(path)
     try:
-        graph = nx.parse_gml(content.decode(), label="id")
+        text = content.decode("utf-8-sig")
+        graph = nx.parse_gml(text, label="id")
     except MemoryError:
         raise
     except Exception as error:  # a damaged file makes NetworkX fail in any way
         raise FileError(f"{path}: not a readable GML file ({str(error)[:200] or type(error).__name__})") from error
-    said = _directed_of_gml(content.decode())
+    said = _directed_of_gml(text)
     if len(said) > 1 or not set(said) <= {"0", "1"}:
         raise FileError(f"{path}: a GML file says directed 0 or directed 1, once; got {shown(', '.join(said))}")
     name = options.weight or "weight"

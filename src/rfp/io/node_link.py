@@ -34,12 +34,15 @@ def parse_node_link(content: bytes, weight: str, file: str) -> NodeLinks:
     NodeLinks(names=['a', 'b'], links=[(1, 0, None)], directed=False)
     """
     try:
-        data = json.loads(content)
+        data = json.loads(content, object_pairs_hook=_each_key_once)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{file}: not a readable JSON file ({str(error)[:200]})") from error
     keys = [key for key in ("links", "edges") if isinstance(data, dict) and isinstance(data.get(key), list)]
     if not keys or not isinstance(data.get("nodes"), list):
-        raise FileError(f'{file}: expected {{"nodes": [...], "links": [...]}}; JSON of another kind is not known')
+        raise FileError(
+            f'{file}: expected {{"nodes": [...], "links": [...]}}; JSON of another kind is '
+            "not known: write it with networkx.node_link_data, or the edges as CSV"
+        )
     if len(keys) > 1:
         raise FileError(f"{file}: both links and edges are there; leave one of them")
     directed = data.get("directed", False)
@@ -58,6 +61,16 @@ def parse_node_link(content: bytes, weight: str, file: str) -> NodeLinks:
         ends = [_end(link, end, data["nodes"], number, where) for end in ("source", "target")]
         links.append((ends[0], ends[1], link.get(weight)))
     return NodeLinks(names, links, directed)
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that is said twice Python would keep the last and lose the rest."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise ValueError(f"the key {shown(again)} is there twice in one object")
+    return found
 
 
 def _told(value: Any) -> str:

@@ -51,6 +51,8 @@ FORMATS: dict[str, Format] = {
     "json": Format((".json",), graph=read_node_link),
     "pyg": Format((".pt", ".pth"), graph=read_pyg, packed=False),
 }
+# How the text begins that Git LFS keeps in the place of a large file.
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _TABLES = tuple(name for name, format in FORMATS.items() if format.table is not None)
 _NAMED = ("graphml", "gexf", "gml", "json")  # edges with named attributes
 # Options that only some formats know; asking for one elsewhere is an error, not silence.
@@ -231,6 +233,7 @@ def _parts(path: Path, options: ReadOptions) -> list[Path]:
 def read_explained(path: Path, options: ReadOptions, read: Callable[[Path, ReadOptions], Any]) -> Any:
     """Read, with what the system says as an error that names the file."""
     try:
+        _refuse_pointer(path)
         return read(path, options)
     except RFPError:
         raise
@@ -238,6 +241,14 @@ def read_explained(path: Path, options: ReadOptions, read: Callable[[Path, ReadO
         raise FileError(f"{path}: no such file; the current folder is {Path.cwd()}") from error
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _refuse_pointer(path: Path) -> None:
+    """Raise for what a clone without Git LFS has in the place of a large file: three lines that look like edges."""
+    if str(path) != "-" and path.is_file():
+        with open(path, "rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise FileError(f"{path}: a pointer of Git LFS in the place of the file; fetch that with git lfs pull")
 
 
 def _check_applicable(name: str, options: ReadOptions, told: str) -> None:

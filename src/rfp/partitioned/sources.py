@@ -11,9 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import torch
+
 from rfp.edge_table.columns import choose_columns
 from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
+from rfp.hashing import GOLDEN, SOURCE, mix
 from rfp.io.options import ReadOptions
 from rfp.io.readers import find_parts, read_explained, read_files
 from rfp.partitioned.duckdb_edges import prepare_table
@@ -57,12 +61,30 @@ class GraphSource:
                 f"a partitioned encoding is of one graph, got {self.graph.num_graphs}; rfp.encode takes batches"
             )
         graph = self.graph.to("cpu")
-        return prepare_graph(graph, layout, limit=limit, sides=sides(graph.is_undirected()))
+        about = {"weights": hash_of_weights(graph)}
+        return prepare_graph(graph, layout, limit=limit, sides=sides(graph.is_undirected()), source=about)
 
     def differences(self, stored: StoredGraph) -> list[str]:
-        if int(self.graph.keys[0]) == stored.key and self.graph.num_nodes == stored.num_nodes:
-            return []
-        return [f"the graph there has {stored.num_nodes} nodes and other edges"]
+        if int(self.graph.keys[0]) != stored.key or self.graph.num_nodes != stored.num_nodes:
+            return [f"the graph there has {stored.num_nodes} nodes and other edges"]
+        # Folders of earlier versions, and those made from files, do not say.
+        known = stored.source.get("weights") in (None, hash_of_weights(self.graph.to("cpu")))
+        return [] if known else ["the edges of the graph there have other weights"]
+
+
+def hash_of_weights(graph: Graph) -> int:
+    """A sum of 64-bit words, modulo 2^64, of the entries that are not 1, which the key of a graph does not know.
+
+    >>> import torch
+    >>> edges = torch.tensor([[0, 1], [1, 2]])
+    >>> hash_of_weights(Graph(edges, 3)), hash_of_weights(Graph(edges, 3, torch.tensor([1.0, 2.0]))) != 0
+    (0, True)
+    """
+    matrix = graph.to_scipy().tocoo()
+    other = matrix.data != 1
+    row, col = (torch.from_numpy(ends[other].astype(np.int64)) for ends in (matrix.row, matrix.col))
+    bits = torch.from_numpy(matrix.data[other] + 0.0).view(torch.int64)  # -0.0 is 0.0
+    return int(mix(mix(row * SOURCE + col * GOLDEN) + bits).sum())
 
 
 @dataclass(frozen=True)
@@ -121,7 +143,7 @@ class FileSource:
         self._refuse_pipes()
         _, parts, _ = find_parts(self.files, self.options)
         there, here = stored.source, self._describe(parts)
-        if not there:
+        if "files" not in there:
             return ["the graph there was made from memory, not from files"]
         wrong = [
             f"{name} is {there['options'].get(name)!r} there and {value!r} here"
