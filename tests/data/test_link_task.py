@@ -72,6 +72,17 @@ def test_negatives_are_no_edges_of_any_part() -> None:
             assert judged.only("uniform").label.size(0) <= judged.label.size(0)
 
 
+def test_every_split_and_part_has_negatives_of_its_own() -> None:
+    task = load({**CLUB, "num_splits": 2, "random_split": [0.6, 0.2, 0.2], "negatives": "uniform"})
+    drawn = []
+    for split in range(2):
+        held = task.at_split(split).held_out
+        assert held is not None
+        drawn += [judged.pairs[:, judged.label[:, 0] == 0][:, :10] for judged in held.judged.values()]
+    assert [pairs.size(1) for pairs in drawn] == [10] * 4
+    assert len({str(pairs.tolist()) for pairs in drawn}) == 4
+
+
 def test_named_data_sets(data_root: Path, tmp_path: Path) -> None:
     air = load("usair", data_root=data_root, cache=tmp_path)
     assert air.summary() == (

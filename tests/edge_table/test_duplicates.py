@@ -51,3 +51,10 @@ def test_both_ways_has_a_loop_once() -> None:
     edges, weight = both_ways(np.array([[0, 1], [1, 1]]), np.array([2.0, 3.0]), 2)
     assert weight is not None
     assert (edges.T.tolist(), weight.tolist()) == ([[0, 1], [1, 0], [1, 1]], [2, 2, 3])
+
+
+@pytest.mark.parametrize("num_nodes", [10, 100_000])  # by the rows of a matrix, and by sorting where most are empty
+def test_both_ways_is_in_ascending_order(num_nodes: int) -> None:
+    edges, weight = both_ways(np.array([[3, 0, 7], [9, 5, 7]]), np.array([1.0, 2.0, 3.0]), num_nodes)
+    assert weight is not None
+    assert (edges.T.tolist(), weight.tolist()) == ([[0, 5], [3, 9], [5, 0], [7, 7], [9, 3]], [2, 1, 2, 3, 1])

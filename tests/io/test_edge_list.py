@@ -303,6 +303,7 @@ def test_times_are_used_if_asked_for() -> None:
     assert dense(parse(text, unweighted=True)) == PATH
     assert dense(parse(text, weight="3"))[0][1] == 1082040961
     assert dense(parse("0 1 1082040961\n1 2 0.5\n"))[1][2] == 0.5
+    assert dense(parse("0 1 1082040961\n1 2 5\n"))[1][2] == 5  # one number that is no time is enough
 
 
 def test_headers_that_tell() -> None:

@@ -96,6 +96,10 @@ def test_other_files(content: bytes, message: str) -> None:
         parse(content)
 
 
+def test_a_byte_order_mark_is_dropped() -> None:
+    assert parse(b"\xef\xbb\xbf" + REAL + b"2 2 1\n2 1 0.5\n").toarray().tolist() == [[0, 0], [0.5, 0]]
+
+
 def test_a_cut_gzip_file_is_named(tmp_path: Path) -> None:
     whole = gzip.compress(REAL + b"3 3 3\n1 2 3\n2 3 1\n3 3 1\n")
     for size in (3, 12, len(whole) // 2, len(whole) - 4):

@@ -76,6 +76,14 @@ def test_a_dict_of_tensors(tmp_path: Path) -> None:
         read(tmp_path, {"weight": ARC})
 
 
+def test_the_weights_of_a_dataset(tmp_path: Path) -> None:
+    graphs = [Data(edge_index=ARC, num_nodes=2, edge_weight=torch.tensor([weight])) for weight in (0.5, 2.0)]
+    data, slices = InMemoryDataset.collate(graphs)
+    graph = read(tmp_path, (data.to_dict(), slices, Data))
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [0.5, 2.0]
+
+
 class Trap:
     """Would write a file if it were unpickled."""
 

@@ -77,6 +77,10 @@ def test_weights_are_decimal_numbers(tmp_path: Path, text: str) -> None:
         (graphml('<edge source="a" target="x"/>'), "the target of edge 1 is 'x', which is not the id of a node"),
         (graphml('<edge source="a" target="b" directed="no"/>'), "edge 1 must have directed true or false, got 'no'"),
         (graphml("<hyperedge/>"), "a hyperedge"),
+        (
+            graphml('<edge source="a" target="b"/><edge source="a" target="b"><data key="weight">2</data></edge>'),
+            "edge 2 has data of the key 'weight', which no <key> declares",
+        ),
     ],
 )
 def test_mistakes_in_graphml(content: bytes, message: str) -> None:

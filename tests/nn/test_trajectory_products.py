@@ -254,6 +254,23 @@ def test_edge_products_alone_are_edge_features() -> None:
     assert one(data).shape == (1, 1)
 
 
+def test_edge_products_are_the_mean_over_trajectories() -> None:
+    encoding = {**RFP, "num_trajectories": 3}
+    one = model(trajectories="dss", edge_encoder="none", edge_products=True, encodings=[encoding], norm="layer").eval()
+    data = molecules()[1]
+    t = one.draw(data)[0]  # [3, n, T k]
+    each = [one.edge_products[0].pairs(t[b], data.edge_index) for b in range(3)]
+    found = one._edge_features(data, rfp.Graph(data.edge_index, 6), [t])
+    assert torch.allclose(found, sum(each) / 3, atol=1e-6)
+
+
+def test_pairs_are_scaled_by_their_second_node() -> None:
+    module, t = made(norm="layer"), drawn()
+    scale = torch.linspace(1.0, 4.0, N, dtype=torch.float64)[:, None]
+    by_hand = torch.stack([written_out(module, t, u, v) * scale[v] for u, v in PAIRS.T.tolist()])
+    assert torch.allclose(module.pairs(t, PAIRS, scale=scale), module.mlp(module.norm(by_hand)), atol=1e-12)
+
+
 def test_without_node_features_the_products_are_all_there_is() -> None:
     one = model(node_encoder="none", embed="products").eval()
     assert one.embed.linear is None

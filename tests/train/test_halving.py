@@ -35,11 +35,13 @@ def score(step: HalvingStep, pair: tuple[float, float]) -> float:
     return val + 0.03 * (v["model.hidden_channels"] == 16) + 0.01 * (pair[0] == 0.1) + 0.001 * pair[1]
 
 
-def searched(halving: Halving, trials: list[Trial] | None = None, *, stop: int = 1000) -> list[Trial]:
+def searched(
+    halving: Halving, trials: list[Trial] | None = None, *, stop: int = 1000, config: RunConfig = CONFIG
+) -> list[Trial]:
     done = list(trials or [])
     while (
         len(done) < stop
-        and (step := next_step(CONFIG, halving, done, splits=tuple(range(10)), seeds=(0, 1, 2))) is not None
+        and (step := next_step(config, halving, done, splits=tuple(range(10)), seeds=(0, 1, 2))) is not None
     ):
         scores = sorted(((*pair, score(step, pair)) for pair in step.pairs), key=lambda p: -p[2])
         values = {**step.values, "training.lr": scores[0][0], "training.weight_decay": scores[0][1]}
@@ -94,6 +96,14 @@ def test_ordered_values_change_by_one_step() -> None:
         assert trial.stage == SCREEN
     widths = [trial.values["model.hidden_channels"] for trial in searched(replace(HALVING, tries=12))[:12]]
     assert widths.index(16) < widths.index(32)  # never from 8 to 32
+
+
+def test_neighbours_are_smaller_values_too() -> None:
+    """From the largest width, which the design holds, the search comes down to the best."""
+    downward = replace(CONFIG, search={**SEARCH, "model.hidden_channels": [32, 16, 8]})
+    screen = [trial for trial in searched(HALVING, config=downward) if trial.stage == SCREEN]
+    assert [trial.values["model.hidden_channels"] for trial in screen[:4]] == [32] * 4
+    assert max(screen, key=lambda trial: trial.val).values["model.hidden_channels"] == 16
 
 
 def test_refused_points_are_passed_over() -> None:

@@ -59,6 +59,7 @@ def test_epochs_change_order_and_negatives_alone(club: LoadedTask, monkeypatch: 
     assert first != second
     assert {yes for yes, _ in first} == {yes for yes, _ in second}
     assert {no for _, no in first} != {no for _, no in second}
+    assert len({no for _, no in first}) == len(first)  # every batch has its own
     assert {yes for yes, _ in first} != {yes for yes, _ in epoch(0, seed=1)}
     monkeypatch.setattr(link_batches, "_KEPT_BYTES", 0)
     assert epoch(1) == second  # graphs that are not kept are the same

@@ -48,6 +48,7 @@ def parse_matrix_market(content: bytes, file: str) -> sp.coo_array:
     """
     if b"\0" in content:
         raise FileError(f"{file}: not a Matrix Market file (byte {content.index(0) + 1} is zero); fetch it again")
+    content = content.removeprefix(b"\xef\xbb\xbf")  # a byte-order mark
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     header, body = _split(content, file)

@@ -40,8 +40,13 @@ def parse_graphml(content: bytes, weight: str, file: str) -> XMLGraph:
             values = [each.text or "" for each in _children(key, "default")]
             default[key.get("id")] = values[0] if values else None
     kind = _direction(graph.get("edgedefault", "undirected"), "edgedefault", file)
+    declared = {key.get("id") for key in _children(root, "key")}
     found = XMLGraph(_numbered(_children(graph, "node"), file))
-    for edge in _children(graph, "edge"):
+    for i, edge in enumerate(_children(graph, "edge")):
+        for data in _children(edge, "data"):
+            if data.get("key") not in declared:
+                told = shown(data.get("key", ""))
+                raise FileError(f"{file}: edge {i + 1} has data of the key {told}, which no <key> declares; add it")
         stored = [data.text or "" for data in _children(edge, "data") if data.get("key") in default]
         value = [*stored, *(each for each in default.values() if each is not None), None][0]
         own = {"true": True, "false": False, None: kind}.get(edge.get("directed"))
