@@ -1,5 +1,7 @@
 """Arrays in files that are whole or not there."""
 
+import io
+import os
 import pickle
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from rfp.errors import FileError
 from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, load, save
+from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 4), (0, 2, 4), (5,), ()])
@@ -69,11 +72,38 @@ def test_a_write_that_fails_leaves_nothing_and_says_why(tmp_path: Path, monkeypa
     path = tmp_path / "a.npy"
     save(path, np.zeros(3))
 
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
+    class Full(io.BytesIO):
+        def write(self, piece: object) -> int:
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rfp.partitioned.checked_files.os.fsync", full)
+    def full(name: Path, mode: str) -> Full:
+        name.touch()
+        return Full()
+
+    monkeypatch.setattr("rfp.partitioned.checked_files.open", full, raising=False)
     with pytest.raises(FileError, match="no space left while writing"):
         save(path, np.ones(5))
     np.testing.assert_array_equal(load(path), np.zeros(3))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "a.npy.crc"]
+
+
+def test_what_the_disk_refuses_later_is_told_before_a_step_is_called_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(tmp_path)
+    first = Manifest(StoredGraph(1, 0, 0, 0, False, True, (0, 1)), {}, 1)
+    layout.write_manifest(first, tmp_path)
+    state = layout.state("start")
+    save(state / "a.npy", np.ones(3))
+    synced: list[str] = []
+
+    def full(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        if len(synced) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match="no space left"):
+        layout.write_manifest(first.with_step("start", {}, []), state)
+    assert layout.read_manifest() == first
+    assert synced == ["a.npy", "a.npy.crc"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rfp.errors import ArgumentError, FileError
-from rfp.reproduce.execute import dearest_last, missing_runs, run_missing
+from rfp.reproduce.execute import apart_by_seed, dearest_last, missing_runs, run_missing
 from rfp.reproduce.tables import TABLES
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
@@ -116,3 +116,22 @@ def test_several_at_a_time_do_the_same() -> None:
     assert len(lines) == 4
     with pytest.raises(ZeroDivisionError):
         run_missing(PART.cells(), {}, Fake({"mlp": ZeroDivisionError()}), lines.append, jobs=2)
+
+
+def test_seeds_of_graph_tasks_train_side_by_side() -> None:
+    zinc = TABLES[1].only(["rfp-qr-LA"], ["zinc"]).cells()[0]
+    node = TABLES[2].only(["gcn"], ["texas"]).cells()[0]
+    searched = TABLES[3].only(["rfp-A-products"], ["star"]).cells()[0]
+    assert [c.seeds for c in apart_by_seed([zinc, node, searched], {})] == [
+        (0,),
+        (1,),
+        (2,),
+        node.seeds,
+        searched.seeds,
+    ]
+    first = {c.config.key: made_up(c, [0.5]) for c in (zinc, searched)}
+    assert [c.seeds for c in apart_by_seed([zinc, searched], first)] == [(1,), (2,), (1,), (2,)]
+    fake, lines = Fake({"zinc": ArgumentError("no")}), []
+    run_missing(apart_by_seed([zinc], {}), {}, fake, lines.append)
+    assert [line.split(":")[0] for line in lines] == [f"[{s + 1}/3] zinc rfp-qr-LA, seed {s}" for s in range(3)]
+    assert fake.asked == [("zinc", "rfp-qr-LA", 1, 1)] * 3

@@ -175,6 +175,7 @@ def test_rows_with_products_are_what_was_measured() -> None:
 
 def test_every_row_has_the_papers_number_where_it_prints_one() -> None:
     ours_alone = {(1, "gine"), *((1, row) for row in PRODUCT_ROWS), (3, "rfp-A-products")}
+    ours_alone |= {(8, row.id) for row in TABLES[8].rows}  # which is beyond the paper
     for number, table in TABLES.items():
         printed = {n.row for n in paper_numbers() if n.table == number}
         assert {(number, row.id) for row in table.rows if row.printed not in printed} <= ours_alone
@@ -212,3 +213,21 @@ def test_quick_is_small_and_never_taken_for_the_table() -> None:
             assert not found.config.search
             assert len(found.runs) <= 3
         assert 2 <= len(quick.cells()) <= 12
+
+
+def test_the_ablation_of_products_changes_one_value_at_a_time() -> None:
+    usual = cell(8, "products-usual", "zinc").config.to_dict()
+    changed = {"k": "num_channels", "w": "normalize_every", "start": "start", "operators": "operators"}
+    for letter, rows in TABLES[8].sweeps.items():
+        for value, row in rows.items():
+            found = cell(8, row, "zinc").config.to_dict()
+            assert found["training"] == usual["training"]
+            (one,), (other,) = found["model"]["encodings"], usual["model"]["encodings"]
+            different = {key for key in one if one[key] != other[key]}
+            assert different == (set() if row == "products-usual" else {changed[letter]})
+            if letter != "operators":
+                assert one[changed[letter]] == value
+            # As wide as fits in 500,000 parameters, and nothing else.
+            assert {key for key in found["model"] if found["model"][key] != usual["model"][key]} <= {
+                *("encodings", "hidden_channels")
+            }

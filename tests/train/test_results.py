@@ -2,6 +2,7 @@
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +49,19 @@ def test_runs_merge_by_seed_and_split() -> None:
     assert merged.has(1, 0)
     assert not merged.has(1, 1)
     assert len(merged.trials) == 2
+
+
+def test_processes_that_train_other_seeds_lose_nothing(tmp_path: Path) -> None:
+    def train(seed: int) -> Result:
+        return result(record(seed=seed)).write_beside_others(tmp_path)
+
+    with ThreadPoolExecutor(8) as pool:
+        merged = list(pool.map(train, range(24)))
+    (path,) = tmp_path.rglob("*.json")
+    assert [run.seed for run in read_result(path).runs] == list(range(24))
+    assert all(found.has(seed, 0) for seed, found in enumerate(merged))
+    again = result(record(seed=3, test=0.75)).write_beside_others(tmp_path)  # its own takes the place of the old
+    assert [run.metrics["test"] for run in again.runs if run.seed == 3] == [0.75]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,17 @@ def test_points_and_error_bars() -> None:
     assert axes.get_xlabel() == "k"
 
 
+def test_words_are_places_without_a_line_between() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    draw_curve(axes, Curve("ZINC", False, (("drawn", 0.2, 0.01), ("orthonormal", 0.1, math.nan))), "start")
+    ours = axes.get_lines()[0]
+    assert ours.get_linestyle() == "None"
+    assert list(ours.get_ydata()) == [0.2, 0.1]
+    figure.canvas.draw()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["drawn", "orthonormal"]
+
+
 def test_files_and_empty_curves(tmp_path: Path) -> None:
     plot([CURVE, Curve("empty", True), Curve("Star", False, ((4, 0.1, 0.01),))], tmp_path / "a.png", letter="k")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

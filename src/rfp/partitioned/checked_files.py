@@ -1,7 +1,11 @@
-"""Arrays in files that are whole or not there: written aside, synced, renamed, and read against a checksum.
+"""Arrays in files that are whole or not there: written aside, renamed, and read against a checksum.
 
 A file is a plain ``.npy``, readable with NumPy alone. Beside it stands ``NAME.crc`` with the CRC-32 and the length of
 its bytes. The checksum gets its name first, so a file that has its name has its checksum.
+
+Nothing waits for the disk here: a step is thousands of files, and waiting for each took longer than computing them.
+Before the manifest calls a step finished all of them are brought to the disk (:func:`sync`); what a power cut takes
+before that does not have its checksum, and is computed again.
 """
 
 from __future__ import annotations
@@ -62,16 +66,30 @@ def _aside(path: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def _write_synced(path: Path, pieces: Iterator[bytes] | list[Any]) -> int:
-    """Write the pieces and wait for the disk; returns their CRC-32."""
+def _write(path: Path, pieces: list[Any]) -> int:
+    """Write the pieces; returns their CRC-32."""
     crc = 0
     with open(path, "wb") as file:
         for piece in pieces:
             crc = zlib.crc32(piece, crc)
             file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
     return crc
+
+
+def sync(folder: Path) -> None:
+    """Wait until every file below a folder is on the disk.
+
+    The first wait takes the names of all of them there; the others find little left to do.
+
+    Raises:
+        FileError: Something of it could not be written.
+    """
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        try:
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise explained(error, path) from error
 
 
 def save(path: Path, array: Array) -> None:
@@ -85,9 +103,9 @@ def save(path: Path, array: Array) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     body = array.reshape(-1).view(np.uint8).data if array.size else b""
     with _aside(path) as part:
-        crc = _write_synced(part, [header, body])
+        crc = _write(part, [header, body])
         with _aside(_sum_file(path)) as sums:
-            _write_synced(sums, [f"{crc:08x} {len(header) + array.nbytes}\n".encode()])
+            _write(sums, [f"{crc:08x} {len(header) + array.nbytes}\n".encode()])
 
 
 def _header(array: Array) -> bytes:

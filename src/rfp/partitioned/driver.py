@@ -172,7 +172,7 @@ class Driver:
                 self.manifest = self.manifest.with_step(
                     step.target, dict(events), self.layout.factor_files(step.target)
                 )
-                self.layout.write_manifest(self.manifest)
+                self.layout.write_manifest(self.manifest, self.layout.state(step.target))
 
     def _make(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:
         """Compute blocks of a step, with the factors that are stored for it or, the first time, with new ones."""

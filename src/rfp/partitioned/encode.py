@@ -209,7 +209,7 @@ def _manifest(
             f"{memory * _PANEL_PART / 1e6:,.0f} MB for it: more memory than was allowed will be used"
         )
     manifest = Manifest(stored, plain, panel, versions=dict(versions()))
-    layout.write_manifest(manifest)
+    layout.write_manifest(manifest, layout.folder)
     return manifest
 
 

@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from rfp.errors import FileError
+from rfp.partitioned.checked_files import sync
 
 FORMAT = "rfp-partitioned-1"
 # The matrices of a graph that operators are made of: A itself, its transpose, and that of the undirected graph.
@@ -191,8 +192,9 @@ class Layout:
         except (KeyError, TypeError) as error:
             raise FileError(f"{self.manifest_file}: not a manifest of this format ({error})") from error
 
-    def write_manifest(self, manifest: Manifest) -> None:
-        """Replace the manifest in one go."""
+    def write_manifest(self, manifest: Manifest, new: Path) -> None:
+        """Replace the manifest in one go, once what is new in it is on the disk: the files of this folder."""
+        sync(new)
         part = self.manifest_file.with_name(f".manifest.json.{os.getpid()}.part")
         with open(part, "w") as file:
             json.dump(asdict(manifest), file, indent=1)

@@ -67,7 +67,7 @@ class TableJob:
             ArgumentError: There is no such table, row or column.
         """
         if number not in TABLES:
-            raise ArgumentError(f"the paper's tables are 1 to {max(TABLES)}, got {number}")
+            raise ArgumentError(f"the tables are 1 to {max(TABLES)}, got {number}")
         spec = (TABLES[number].as_quick() if quick else TABLES[number]).only(rows, columns)
         fewer = num_seeds is not None and any(len(cell.seeds) > num_seeds for cell in spec.cells())
         return cls(replace(spec, is_part=spec.is_part or fewer), results, output, num_seeds, others)
