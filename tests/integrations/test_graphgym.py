@@ -114,8 +114,21 @@ def test_bad_values_are_refused(group: dict[str, Any]) -> None:
 
 def test_layers_make_the_embedding_deeper() -> None:
     layer = encoder(model="MLP", layers=2, raw_norm_type="BatchNorm")
-    assert [type(part).__name__ for part in layer.embed] == ["BatchNorm1d", "Linear", "ReLU", "Linear"]
+    # As in GraphGPS: 2 dim_pe wide inside, a ReLU after the last layer too.
+    assert [type(part).__name__ for part in layer.embed] == ["BatchNorm1d", "Linear", "ReLU", "Linear", "ReLU"]
+    assert layer.embed[1].out_features == 10
     assert layer(batch()).x.shape == (10, 12)
+
+
+def test_nodes_without_features_have_a_constant() -> None:
+    given = batch()
+    given.x = None
+    encoder()
+    cfg.share.dim_in = 1  # what GraphGym says of them
+    layer = node_encoder_dict["RFP"](12)
+    out = layer(given)
+    assert out.x.shape == (10, 12)
+    assert torch.allclose(out.x[:, :7], (layer.linear_x.weight[:, 0] + layer.linear_x.bias).expand(10, 7))
 
 
 def test_the_batch_keeps_the_encoding_if_asked() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,6 +17,8 @@ from torch_geometric.utils import k_hop_subgraph
 import rfp
 from rfp.nn import RandomFeaturePropagation
 from rfp.transforms import AddRandomFeaturePropagationPE
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "neighbor_loader.py"
 
 
 def ring(n: int) -> Data:
@@ -58,50 +64,80 @@ def test_subgraphs_keep_the_encoding_of_the_whole_graph() -> None:
         assert not torch.equal(rfp.encode(part, num_channels=3, num_steps=2).flat()[0], part.pe)  # another graph
 
 
-def sampled(data: Data, seeds: Tensor, num_hops: int) -> Data:
-    """What ``NeighborLoader`` yields with all neighbours kept, which needs a package of its own: the seeds first, then
-    the nodes around them, edges towards the seeds, node attributes sliced, and where they come from."""
-    around, _, _, _ = k_hop_subgraph(seeds, num_hops - 1, data.edge_index, num_nodes=data.num_nodes)
-    subset, _, _, kept = k_hop_subgraph(seeds, num_hops, data.edge_index, num_nodes=data.num_nodes)
-    kept = kept & torch.isin(data.edge_index[1], around)
-    n_id = torch.cat([seeds, subset[~torch.isin(subset, seeds)]])
-    place = torch.full((data.num_nodes,), -1).index_put((n_id,), torch.arange(len(n_id)))
-    part = Data(edge_index=place[data.edge_index[:, kept]], num_nodes=len(n_id), n_id=n_id, batch_size=len(seeds))
-    part.e_id, part.input_id = kept.nonzero()[:, 0], seeds
-    for name in ("x", "pe"):
-        if name in data:
-            part[name] = data[name][n_id]
-    return part
+def neighbourhood(data: Data, seeds: Tensor, num_hops: int) -> tuple[set[int], set[int]]:
+    """Nodes and edges that ``NeighborLoader`` yields with all neighbours kept, found by another way: edges into
+    nodes that are less than so many hops away."""
+    nodes, _, _, edges = k_hop_subgraph(seeds, num_hops, data.edge_index, num_nodes=data.num_nodes)
+    inner, _, _, _ = k_hop_subgraph(seeds, num_hops - 1, data.edge_index, num_nodes=data.num_nodes)
+    edges = edges & torch.isin(data.edge_index[1], inner)
+    return set(nodes.tolist()), set(edges.nonzero()[:, 0].tolist())
 
 
-def test_sampled_neighbourhoods_keep_the_encoding_of_the_whole_graph() -> None:
+def own_sampler(data: Data, num_neighbors: list[int]) -> Any:
+    """The sampler of ``examples/neighbor_loader.py``: PyG's own needs pyg-lib or torch-sparse."""
+    spec = importlib.util.spec_from_file_location("neighbor_loader", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    return example.TorchNeighborSampler(data, num_neighbors)
+
+
+def neighbourhoods(data: Data, num_neighbors: list[int], **options: Any) -> NeighborLoader:
+    sampler = own_sampler(data, num_neighbors)
+    return NeighborLoader(data, num_neighbors=num_neighbors, neighbor_sampler=sampler, **options)
+
+
+def test_neighbor_loader_slices_the_encoding_of_the_whole_graph() -> None:
     data = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")(ring(20))
-    part = sampled(data, torch.tensor([7, 2]), num_hops=2)
-    assert part.n_id[:2].tolist() == [7, 2]
-    assert sorted(part.n_id.tolist()) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert torch.equal(part.pe[: part.batch_size], data.pe[[7, 2]])
+    data.edge_number = torch.arange(data.num_edges)
+    seen = []
+    for part in neighbourhoods(data, [1, 2], batch_size=5, shuffle=True):
+        seen += part.n_id[: part.batch_size].tolist()
+        assert torch.equal(part.pe, data.pe[part.n_id])
+        # The edges are those of the graph, into nodes that were there one hop before, at most 1 and 2 a node.
+        assert torch.equal(part.n_id[part.edge_index], data.edge_index[:, part.e_id])
+        assert torch.equal(part.edge_number, part.e_id)
+        first, _ = part.num_sampled_edges
+        assert part.edge_index[1, :first].bincount(minlength=5).tolist() == [1] * 5
+        assert bool((part.edge_index[1, first:] >= part.batch_size).all())
+        assert part.edge_index[1].bincount().max() <= 2
+    assert sorted(seen) == list(range(20))
 
 
-def test_the_transform_and_the_module_encode_a_sampled_neighbourhood_as_the_graph_it_is() -> None:
-    part = sampled(ring(20), torch.tensor([7, 2]), num_hops=2)
-    expected = rfp.encode((part.edge_index, part.num_nodes), num_channels=3, num_steps=2).flat()[0]
-    added = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")(part.clone())
-    assert torch.equal(added.pe, expected)
-    assert (added.batch_size, added.n_id.tolist()) == (
-        2,
-        part.n_id.tolist(),
-    )  # left alone
-    assert torch.equal(RandomFeaturePropagation(3, num_steps=2).eval()(part)[0], expected)
-    out = Model()(part.x, part.edge_index)[: part.batch_size]
-    out.sum().backward()
-    assert out.shape == (2, 2)
+def test_neighbor_loader_with_all_neighbours_yields_the_whole_neighbourhood() -> None:
+    data = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")(ring(20))
+    seeds = torch.tensor([7, 2])
+    (part,) = neighbourhoods(data, [-1, -1], batch_size=2, input_nodes=seeds)
+    nodes, edges = neighbourhood(data, seeds, num_hops=2)
+    assert nodes == {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+    assert part.n_id[:2].tolist() == seeds.tolist()
+    assert (len(part.n_id), set(part.n_id.tolist())) == (len(nodes), nodes)
+    assert (len(part.e_id), set(part.e_id.tolist())) == (len(edges), edges)
+    assert torch.equal(part.pe[: part.batch_size], data.pe[seeds])
 
 
-@pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="NeighborLoader needs pyg-lib or torch-sparse")
-def test_neighbor_loader_slices_the_encoding() -> None:  # pragma: no cover - where one of them is installed
+def test_the_encoder_on_what_neighbor_loader_yields_encodes_that_graph() -> None:
+    transform = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")
+    for part in neighbourhoods(ring(20), [2, 2], batch_size=10, transform=transform, num_workers=1):
+        expected = rfp.encode((part.edge_index, part.num_nodes), num_channels=3, num_steps=2).flat()[0]
+        assert torch.equal(part.pe, expected)
+        assert torch.equal(RandomFeaturePropagation(3, num_steps=2).eval()(part)[0], expected)
+        Model()(part.x, part.edge_index)[: part.batch_size].sum().backward()
+
+
+@pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="PyG's own sampler needs pyg-lib or torch-sparse")
+def test_neighbor_loader_with_its_own_sampler() -> None:  # pragma: no cover - where one of them is installed
     data = AddRandomFeaturePropagationPE(num_channels=3, num_steps=2, attr_name="pe")(ring(20))
     for part in NeighborLoader(data, num_neighbors=[2, 2], batch_size=5):
         assert torch.equal(part.pe, data.pe[part.n_id])
+
+
+@pytest.mark.skipif(WITH_PYG_LIB or WITH_TORCH_SPARSE, reason="it has what it needs")
+@pytest.mark.filterwarnings("ignore:Using 'NeighborSampler'")
+def test_neighbor_loader_without_any_sampler_says_what_it_needs() -> None:
+    with pytest.raises(ImportError, match="pyg-lib"):  # as the guide says
+        next(iter(NeighborLoader(ring(20), num_neighbors=[2, 2], batch_size=5)))
 
 
 def test_compiled_models_call_the_encoder_as_it_is() -> None:

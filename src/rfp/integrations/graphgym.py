@@ -38,10 +38,10 @@ def set_cfg_posenc_rfp(config: Any) -> None:
     """Add the group ``posenc_RFP``.
 
     ``dim_pe``, ``model``, ``layers``, ``raw_norm_type`` and ``pass_as_var`` are those of GraphGPS's groups: width of
-    the embedded encoding, ``Linear`` or ``MLP`` of so many layers, ``BatchNorm`` or ``none`` before it, and whether
-    ``batch.pe_RFP`` keeps it. ``resample`` says whether training draws new features at every step; the rest are fields
-    of :class:`rfp.Settings`. ``enable`` stays false: it asks GraphGPS's loader for statistics of its own, while this
-    encoder needs none and is chosen by ``dataset.node_encoder_name``.
+    the embedded encoding, ``Linear`` or ``MLP`` of so many layers (2 ``dim_pe`` wide inside, a ReLU after each),
+    ``BatchNorm`` or ``none`` before it, and whether ``batch.pe_RFP`` keeps it. ``resample`` says whether training draws
+    new features at every step; the rest are fields of :class:`rfp.Settings`. ``enable`` stays false: it asks GraphGPS's
+    loader for statistics of its own, while this encoder needs none and is chosen by ``dataset.node_encoder_name``.
     """
     group = yacs.config.CfgNode()
     defaults = Settings()
@@ -73,16 +73,20 @@ class RFPNodeEncoder(nn.Module):
         width = self.encoder.out_channels
         widths = [width] + [2 * group.dim_pe] * (group.layers - 1) + [group.dim_pe]
         layers: list[nn.Module] = [nn.BatchNorm1d(width)] if group.raw_norm_type.lower() == "batchnorm" else []
-        for i, (width, following) in enumerate(pairwise(widths)):
-            layers += [nn.ReLU()] if i else []
+        for width, following in pairwise(widths):
             layers.append(nn.Linear(width, following))
+            layers += [nn.ReLU()] if group.model.lower() == "mlp" else []
         self.embed = nn.Sequential(*layers)
         self.linear_x = nn.Linear(cfg.share.dim_in, dim_emb - group.dim_pe) if expand_x else None
 
     def forward(self, batch: Any) -> Any:
         self.encoder.train(self.training and self.resample)  # without resample it stays at its one draw
         encoded = self.embed(self.encoder(batch)[0])
-        x = batch.x if self.linear_x is None else self.linear_x(batch.x.to(encoded.dtype))
+        x = batch.x
+        if self.linear_x is not None:
+            if x is None:  # GraphGym says dim_in = 1 then
+                x = encoded.new_ones(encoded.size(0), self.linear_x.in_features)
+            x = self.linear_x(x.to(encoded.dtype))
         batch.x = torch.cat([x, encoded], dim=1)
         if self.pass_as_var:
             batch.pe_RFP = encoded
