@@ -40,6 +40,14 @@ def test_parquet(tmp_path: Path) -> None:
     assert read_pairs(tmp_path / "pairs.parquet", loaded).tolist() == [[2, 0], [0, 1]]
 
 
+def test_ids_in_the_order_of_a_file(tmp_path: Path) -> None:
+    """Of a file of a graph the ids are as they come, not ascending."""
+    nodes, links = '[{"id": 7}, {"id": 3}, {"id": 5}]', '[{"source": 7, "target": 3}, {"source": 3, "target": 5}]'
+    (tmp_path / "g.json").write_text(f'{{"nodes": {nodes}, "links": {links}}}')
+    (tmp_path / "pairs.csv").write_text("5,7\n3,5\n")
+    assert read_pairs(tmp_path / "pairs.csv", rfp.read_graph(tmp_path / "g.json")).tolist() == [[2, 1], [0, 2]]
+
+
 def test_unknown_nodes_are_named_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"pairs\.csv, line 2: node \"?'?9'?\"? is not in the graph"):
         graph_and_pairs(tmp_path, "0,1\n1,2\n", "0,1\n2,9\n")

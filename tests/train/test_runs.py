@@ -75,6 +75,17 @@ def test_a_search_that_goes_on_judges_the_grid_on_all_splits(tmp_path: Path) -> 
     assert len({str(one.runs[0].values) for one in alone}) > 1  # each split by itself would choose otherwise
 
 
+def test_further_seeds_are_trained_with_what_was_chosen(tmp_path: Path) -> None:
+    wanted = config(CLUB, search={"training.lr": [0.3, 0.03]}, epochs=3)
+    workspace = Workspace(results=tmp_path)
+    first = run(wanted, workspace=workspace)
+    more = run(wanted, seeds=[0, 1], workspace=workspace)
+    assert more.trials == first.trials
+    assert [(r.seed, r.split) for r in more.runs] == [(seed, split) for seed in (0, 1) for split in range(3)]
+    assert more.runs[:3] == first.runs
+    assert [r.values for r in more.runs] == [first.runs[0].values] * 6
+
+
 def test_every_split_is_scored_on_its_own_masks(tmp_path: Path) -> None:
     whole = run(config(CLUB, epochs=4))
     alone = [run(config(CLUB, epochs=4), splits=[split]).runs[0] for split in range(3)]
