@@ -4,7 +4,7 @@ BIN := .venv/bin
 SETUP := .venv/.installed
 DOCS := .venv/.docs-installed
 
-.PHONY: help demo test torture faults fuzz lint types docs-check docs dist bench clean
+.PHONY: help demo test torture faults fuzz lint types docs-check site docs wheel dist bench clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -20,8 +20,9 @@ $(SETUP): pyproject.toml constraints.txt
 demo: $(SETUP)  ## Encode a small graph and watch noise turn into eigenvectors
 	$(BIN)/rfp demo
 
+# TESTS names files or folders; without it all of tests/ is run.
 test: $(SETUP)  ## Run the tests, the examples of docstrings among them
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 torture: $(SETUP)  ## Some 10,000 small problems that are hard on orthonormalisation, in every backend of a CPU (minutes)
 	RFP_TORTURE=3500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/backends/test_small_problems.py
@@ -47,14 +48,18 @@ $(DOCS): pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev,docs]'
 	@touch $(SETUP) $(DOCS)
 
-docs: $(DOCS)  ## Build the site in docs/_build/html, run its notebooks, follow its links, try its search
+site: $(DOCS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -j 2 -W --keep-going -q -b html docs docs/_build/html
+
+docs: site  ## Build the site in docs/_build/html, run its notebooks, follow its links, try its search
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider tests/check_site.py
 
-dist: $(DOCS)  ## Build wheel and sdist, check them, install the wheel and try it
+wheel: $(DOCS)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m twine check --strict dist/*
+
+dist: wheel  ## Build wheel and sdist, check them, install the wheel and try it
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -p no:cacheprovider tests/check_wheel.py
 
 bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/

@@ -11,12 +11,11 @@ from pathlib import Path
 # Reads (folder, label, code, arguments) as JSON on a line, and answers with JSON on a line. With arguments the command
 # `rfp` is called with them, in place of the code.
 _SERVER = """
-import json, os, sys, time, traceback
+import json, os, sys, traceback
 {prelude}
 replies = os.fdopen(os.dup(1), "w")
 for line in sys.stdin:
     folder, label, code, arguments = json.loads(line)
-    start = time.perf_counter()
     with open(os.path.join(folder, ".output"), "w") as output:
         child = os.fork()
         if child == 0:
@@ -44,9 +43,9 @@ for line in sys.stdin:
                 sys.stderr.flush()
             finally:
                 os._exit(status)
-    status = os.waitpid(child, 0)[1]
+    _, status, usage = os.wait4(child, 0)
     with open(os.path.join(folder, ".output"), errors="replace") as output:
-        answer = {{"status": status, "seconds": time.perf_counter() - start, "output": output.read()}}
+        answer = {{"status": status, "seconds": usage.ru_utime + usage.ru_stime, "output": output.read()}}
     os.remove(os.path.join(folder, ".output"))
     print(json.dumps(answer), file=replies, flush=True)
 """
@@ -54,7 +53,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a branch ended: its status as ``waitpid`` gives it (0 is success), how long it took, what it printed."""
+    """How a branch ended: its status as ``wait4`` gives it (0 is success), its seconds of CPU time, what it printed."""
 
     status: int
     seconds: float

@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from glob import glob
 from pathlib import Path
 
 from tests.branches import Answer, Branches
@@ -32,6 +33,14 @@ IMPORTS = """
 import lightning, matplotlib.pyplot, networkx, numpy, scipy.sparse, torch, torch_geometric.data, torch_geometric.nn
 import rfp.cli.main, rfp.nn, rfp.train
 rfp.encode(networkx.path_graph(3), num_channels=2, num_steps=2)
+"""
+# `rfp ARGUMENTS > FILE`
+INTO_A_FILE = """
+import os, sys
+from rfp.cli.main import main
+os.dup2(os.open({target!r}, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+sys.argv = {arguments!r}
+main()
 """
 
 
@@ -53,8 +62,8 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "MPLBACKEND": "Agg"}
 
 
-def report(label: str, good: bool, seconds: float, output: str) -> bool:
-    sys.stdout.write(f"{'ok    ' if good else 'FAILED'} {label} ({seconds:.1f} s)\n{'' if good else output[-6000:]}")
+def report(label: str, good: bool, time_taken: str, output: str) -> bool:
+    sys.stdout.write(f"{'ok    ' if good else 'FAILED'} {label} ({time_taken})\n{'' if good else output[-6000:]}")
     sys.stdout.flush()
     return good
 
@@ -62,7 +71,7 @@ def report(label: str, good: bool, seconds: float, output: str) -> bool:
 def run(label: str, command: list[str], folder: Path) -> bool:
     start = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
-    return report(label, done.returncode == 0, time.perf_counter() - start, f"{done.stdout}{done.stderr}\n")
+    return report(label, done.returncode == 0, f"{time.perf_counter() - start:.1f} s", f"{done.stdout}{done.stderr}\n")
 
 
 _OF_THREADS = threading.local()
@@ -73,14 +82,30 @@ def branch(folder: Path, label: str, code: str, arguments: list[str] | None = No
     if not hasattr(_OF_THREADS, "branches"):
         _OF_THREADS.branches = Branches(IMPORTS, environment=environment())
     answer: Answer = _OF_THREADS.branches.run(folder, label, code, arguments)
-    return report(label, answer.status == 0, answer.seconds, answer.output)
+    return report(label, answer.status == 0, f"{answer.seconds:.1f} s of CPU time", answer.output)
 
 
-def arguments_of_rfp(line: str) -> list[str] | None:
-    """The arguments of a line that calls ``rfp`` and nothing else; ``None`` for what needs a shell."""
-    if not line.startswith("rfp ") or re.search(r"[|<>&;$`*?~]", line):
+def words_of_rfp(line: str, folder: Path) -> tuple[list[str], str | None] | None:
+    """The arguments of a line that calls ``rfp`` and nothing else, names with ``*`` replaced by the files they
+    mean, and the file that takes its output (``> FILE``); ``None`` for what needs a shell."""
+    call, _, target = line.partition(" > ")
+    if not call.startswith("rfp ") or re.search(r"[|<>&;$`?~]", call + target):
         return None
-    return shlex.split(line, comments=True)[1:]
+    arguments: list[str] = []
+    for word in shlex.split(call, comments=True)[1:]:
+        arguments += sorted(glob(word, root_dir=folder)) if "*" in word else [word]
+    return arguments, target.strip() or None
+
+
+def run_line(folder: Path, label: str, line: str) -> bool:
+    """A line of a shell block: in a branch if it is ``rfp`` alone, by a shell if not."""
+    words = words_of_rfp(line, folder)
+    if words is None:
+        return run(label, ["bash", "-euo", "pipefail", "-c", line], folder)
+    arguments, target = words
+    if target is None:
+        return branch(folder, label, "", arguments)
+    return branch(folder, label, INTO_A_FILE.format(target=target, arguments=["rfp", *arguments]))
 
 
 def run_document(document: Path) -> list[bool]:
@@ -98,13 +123,7 @@ def run_document(document: Path) -> list[bool]:
             if language == "python" and not code.startswith(">>>"):
                 good.append(branch(folder, label, code))
             elif language in ("bash", "sh", "shell", "console"):
-                for command in shell_lines(code):
-                    arguments = arguments_of_rfp(command)
-                    good.append(
-                        run(label, ["bash", "-euo", "pipefail", "-c", command], folder)
-                        if arguments is None
-                        else branch(folder, label, "", arguments)
-                    )
+                good += [run_line(folder, label, command) for command in shell_lines(code)]
     return good
 
 
