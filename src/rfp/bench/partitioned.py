@@ -174,7 +174,11 @@ def _measured(run: Run, edges: Path, store: Path) -> list[Measured]:
     found: list[dict[str, Any]] = []
     for only in ("prepare", "steps") if run.limited else ("all",):
         # What the C library keeps of freed memory would count against the limit, though nothing is in it.
-        freed = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"} if run.limited else {}
+        freed = (
+            {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+            if run.limited and only == "steps"
+            else {}
+        )
         done = subprocess.run([*base, only], capture_output=True, text=True, check=False, env={**os.environ, **freed})
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from contextlib import nullcontext, suppress
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,12 @@ def main() -> None:
             executor=executor,
             tick=tick,
         )
+    if run.workers:
+        # The process that workers were forked from: their time is its, and counts for us once it has ended.
+        server: Any = forkserver
+        server._forkserver._stop()
     if only != "prepare":
-        lap("steps")  # the workers have ended, so their time counts
+        lap("steps")
     graph = Layout(Path(sys.argv[3])).read_manifest().graph
     about = {
         "num_nodes": graph.num_nodes,

@@ -18,6 +18,8 @@ _RETRIES = 3
 # Seconds to wait for a scheduler, and for its first worker.
 _PATIENCE = 120
 
+_LOADED_ONCE = ["distributed.nanny", "distributed.worker", "rfp.partitioned.tasks"]
+
 
 class ClusterError(RFPError):
     """The cluster cannot go on: the scheduler is gone, or workers die whatever they do. What is finished is kept."""
@@ -54,16 +56,7 @@ class Dask:
             raise MissingExtraError("dask.distributed", "cluster", "work by several processes") from error
         self._cluster: Any = None
         if scheduler is None:
-            wanted = num_workers or os.cpu_count() or 1
-            # Dask would stop workers by their memory; here the size of the blocks keeps them within theirs.
-            self._cluster = distributed.LocalCluster(
-                n_workers=wanted,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=0,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=50,
-            )
+            self._cluster = _local_cluster(num_workers or os.cpu_count() or 1)
         try:
             self.client = distributed.Client(self._cluster or scheduler, timeout=_PATIENCE, set_as_default=False)
             self.client.wait_for_workers(1, timeout=_PATIENCE)
@@ -138,6 +131,29 @@ class Dask:
                 f"the scheduler at {self.client.scheduler.address if self.client.scheduler else 'its address'} is "
                 "gone. Finished steps are kept: start it again, and the same command goes on"
             ) from error
+
+
+def _local_cluster(num_workers: int) -> Any:
+    """Workers on this machine, forked from one process that has loaded what they need.
+
+    PyTorch takes seconds to load, which each worker would spend anew: two of them as much as several steps of a graph
+    of ten million edges.
+    """
+    import dask.config
+    from distributed import LocalCluster
+    from distributed.utils import get_mp_context
+
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(_LOADED_ONCE)
+        # Dask would stop workers by their memory; here the size of the blocks keeps them within theirs.
+        return LocalCluster(
+            n_workers=num_workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+        )
 
 
 def run_task(task: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
