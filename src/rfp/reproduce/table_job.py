@@ -197,7 +197,8 @@ def write_table(table: Comparison, folder: Path, *, below: str = "") -> list[Pat
 def _pictures(table: Comparison, folder: Path) -> list[Path]:
     pictures = []
     for letter in table.spec.sweeps:
-        drawn = [curve for curve in curves(table, letter) if curve.ours]
+        # A point with nothing beside it tells nothing.
+        drawn = [curve for curve in curves(table, letter) if curve.ours and len(curve.ours + curve.paper) > 1]
         if not drawn:
             continue
         picture = folder / f"{table.spec.name}-{letter}.png"
