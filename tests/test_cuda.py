@@ -1,9 +1,11 @@
 """The same code on a GPU: the same draws, the same states. Skipped where there is none."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.data import Batch, Data
 
 import rfp
 import rfp.nn
@@ -11,6 +13,7 @@ from rfp.backends.problem import Problem
 from rfp.bench.gate import gate, step_errors
 from rfp.bench.generated_graphs import molecule_like, power_law, random_batch
 from rfp.graph import Graph
+from rfp.operators import as_operators, from_name
 from rfp.settings import Settings
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import OPERATORS, awkward_batch, check_backend
@@ -94,6 +97,74 @@ def test_module_on_the_gpu_equals_the_cpu_in_evaluation() -> None:
     graph = molecule_like(50)
     module = rfp.nn.RandomFeaturePropagation(num_channels=8, num_steps=4, num_trajectories=2).eval()
     torch.testing.assert_close(module(graph.to("cuda")).cpu(), module(graph), atol=2e-4, rtol=2e-4)
+
+
+def loaded_batch(num_graphs: int) -> Batch:
+    """Molecules as PyG's loader puts them together."""
+    graph = molecule_like(num_graphs)
+    edges = graph.batch[graph.edge_index[0]]
+    data = [
+        Data(edge_index=graph.edge_index[:, edges == i] - start, x=torch.ones(stop - start, 1))
+        for i, (start, stop) in enumerate(pairwise(graph.offsets.tolist()))
+    ]
+    return Batch.from_data_list(data)
+
+
+ENCODERS = {
+    "linear": {"num_channels": 16, "operators": ["normalized_adjacency", "normalized_laplacian"]},
+    "products": {
+        "num_channels": 64,
+        "operators": ["normalized_adjacency", "normalized_laplacian", "random_walk"],
+        "normalization": "l2",
+    },
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_new_batch_is_encoded_without_waiting(name: str) -> None:
+    layer = rfp.nn.RandomFeaturePropagation(num_steps=4, **ENCODERS[name])  # type: ignore[arg-type]
+    batch = loaded_batch(50)
+    there = batch.clone().to("cuda")
+    layer(there)  # compiles
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = layer(there)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    twin = rfp.nn.RandomFeaturePropagation(num_steps=4, **ENCODERS[name])  # type: ignore[arg-type]
+    twin(batch)
+    torch.testing.assert_close(found.cpu(), twin(batch), atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_new_batch_is_encoded_in_a_cuda_graph(name: str) -> None:
+    layer = rfp.nn.RandomFeaturePropagation(num_steps=4, **ENCODERS[name])  # type: ignore[arg-type]
+    first, second = (loaded_batch(50).to("cuda") for _ in range(2))
+    second.edge_index = second.edge_index.flip(1)  # the same graphs, their edges in another order
+    layer(first)  # compiles
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        out = layer(first)
+    recorded.replay()
+    expected = out.clone()
+    first.edge_index.copy_(second.edge_index)
+    recorded.replay()
+    torch.testing.assert_close(out, expected, atol=2e-5, rtol=2e-5)
+
+
+def test_operators_by_kernels_are_those_of_their_rules() -> None:
+    awkward = (rfp.as_graph(graph) for graph in awkward_graphs().values())
+    for graph in (random_batch(60, 60, 0), power_law(60_000, 300_000), *awkward):
+        there = Graph.unchecked(graph.edge_index.cuda(), graph.num_nodes, _cuda(graph.edge_weight), _cuda(graph.ptr))
+        names = ["adjacency", "normalized_adjacency", "normalized_laplacian", "random_walk"]
+        features = rfp.random_features(graph, num_channels=3, dtype=torch.float64)[0]
+        for name, made in zip(names, as_operators(names, there, torch.float64), strict=True):
+            torch.testing.assert_close((made @ features.cuda()).cpu(), from_name(name, graph, torch.float64) @ features)
+        assert torch.equal(there.keys.cpu(), graph.keys)
+
+
+def _cuda(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    return None if tensor is None else tensor.cuda()
 
 
 def learned_encoder(backend: str, **options: object) -> rfp.nn.RandomFeaturePropagation:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rfp.errors import ArgumentError
-from rfp.normalization import as_normalization, inverse_gram, l2, none, qr
+from rfp.normalization import as_normalization, column_lengths, inverse_gram, l2, none, qr
 
 ONE = torch.tensor([0, 6])
 TWO = torch.tensor([0, 6, 12])
@@ -114,3 +114,13 @@ def test_with_fewer_nodes_than_channels_the_first_columns_are_kept() -> None:
     a[..., 1] = 2 * a[..., 0]  # so columns 0, 2 and 3 span all; 1 and 4 are dropped
     kept = qr(a, torch.tensor([0, 3]))[0].abs().sum(1)[0] > 0
     assert kept.tolist() == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_nodes", [0, 3, 5000])  # more than are summed at a time
+def test_column_lengths_of_one_graph(dtype: torch.dtype, num_nodes: int) -> None:
+    a = torch.randn(2, num_nodes, 3, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    before = a.clone()
+    expected = a.double().square().sum(1).sqrt()[None]
+    torch.testing.assert_close(column_lengths(a, torch.tensor([0, num_nodes])), expected, rtol=1e-12, atol=0)
+    assert torch.equal(a, before)

@@ -1,9 +1,11 @@
-"""Which optional packages are installed."""
+"""Which optional packages are installed, and which are loaded."""
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 
 @cache
@@ -16,3 +18,13 @@ def compiled_available() -> bool:
 def triton_available() -> bool:
     """Whether Triton is installed; PyTorch brings it where it has CUDA."""
     return find_spec("triton") is not None
+
+
+def is_scipy_sparse(value: Any) -> bool:
+    """Whether it is a sparse matrix of SciPy; imports nothing, for whoever has one has loaded SciPy.
+
+    >>> is_scipy_sparse([[0, 1], [1, 0]])
+    False
+    """
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(value))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rfp.available import is_scipy_sparse
 from rfp.edge_table.frames import is_frame, load_frame
 from rfp.edge_table.options import LoadedGraph, TableOptions
 from rfp.errors import ArgumentError, GraphError
@@ -60,7 +60,7 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
     if isinstance(graph, Tensor | np.ndarray) and _is_edge_index(graph):
         edge_index = _edge_index(graph)
         return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
-    if sp.issparse(graph) or isinstance(graph, Tensor | np.ndarray) or hasattr(graph, "sparse_sizes"):
+    if is_scipy_sparse(graph) or isinstance(graph, Tensor | np.ndarray) or hasattr(graph, "sparse_sizes"):
         return _no_weights_beside(_from_matrix(graph), weight)
     if isinstance(graph, list):
         if weight is not None and not isinstance(weight, str):
@@ -135,7 +135,9 @@ def _from_matrix(matrix: Any) -> Graph:
     if hasattr(matrix, "sparse_sizes"):  # torch_sparse.SparseTensor
         row, col, value = matrix.coo()
         return _from_entries(torch.stack([row, col]), value, tuple(matrix.sparse_sizes()))
-    if sp.issparse(matrix) or isinstance(matrix, np.ndarray):
+    if is_scipy_sparse(matrix) or isinstance(matrix, np.ndarray):
+        import scipy.sparse as sp
+
         _refuse_complex(np.iscomplexobj(matrix))
         listed = sp.coo_array(matrix)
         edge_index = torch.from_numpy(np.stack([listed.row, listed.col]).astype(np.int64))

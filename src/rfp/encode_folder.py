@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,12 +22,9 @@ from rfp.io.compression import open_unpacked
 from rfp.io.metadata import as_text, describe_report, versions
 from rfp.io.readers import find_parts
 from rfp.io.writers import EncodedNodes, write_node_ids
-from rfp.partitioned.dask_executor import Dask
-from rfp.partitioned.encode import PREPARING, encode_source, plain_arguments
-from rfp.partitioned.layout import Layout
-from rfp.partitioned.lock import locked
-from rfp.partitioned.reader import PartitionedEncoding
-from rfp.partitioned.sources import FileSource
+
+if TYPE_CHECKING:
+    from rfp.partitioned.reader import PartitionedEncoding
 
 # Python, PyTorch and Numba take this much before anything is computed (0.22 GB of pages of their own were measured).
 OWN_BYTES = 230_000_000
@@ -110,6 +107,11 @@ def is_folder(output: str) -> bool:
 
 def obstacle(job: FileJob) -> str | None:
     """Why a job cannot be done by row blocks; ``None`` if it can."""
+    return _plain_obstacle(job) or _argument_obstacle(job)
+
+
+def _plain_obstacle(job: FileJob) -> str | None:
+    """What is seen before anything of row blocks is loaded."""
     if not is_folder(job.output) and job.path.suffix.lower() not in _EXPORTS:
         return f"row blocks become a folder, .npy or .parquet, got -o {job.output}"
     if job.fastrp is not None or job.keep != "all":
@@ -122,6 +124,12 @@ def obstacle(job: FileJob) -> str | None:
         return "the folder is its own cache: leave out --cache"
     if job.stream:
         return "--stream is of encodings in memory: leave it out"
+    return None
+
+
+def _argument_obstacle(job: FileJob) -> str | None:
+    from rfp.partitioned.encode import plain_arguments
+
     try:
         plain_arguments(job.settings)
     except ArgumentError as error:
@@ -135,15 +143,15 @@ def why_folder(job: FileJob, resources: Resources) -> str | None:
     Raises:
         ArgumentError: That was asked for and cannot be.
     """
-    blocked = obstacle(job)
     if resources.given or is_folder(job.output):
+        blocked = obstacle(job)
         if blocked is not None:
             raise ArgumentError(blocked)
         return "as asked for"
-    if blocked is not None or "-" in job.files or job.force:
+    if _plain_obstacle(job) is not None or "-" in job.files or job.force:
         return None
     needed, free = least_bytes(job), available_memory()
-    if free is None or needed <= free:
+    if free is None or needed <= free or _argument_obstacle(job) is not None:
         return None
     return f"reading it takes at least {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free"
 
@@ -224,6 +232,11 @@ def encode_folder(
         say: Gets a line for what is worth one.
         steps_aloud: Whether it gets one for every finished step, with the time left.
     """
+    from rfp.partitioned.dask_executor import Dask
+    from rfp.partitioned.encode import encode_source
+    from rfp.partitioned.layout import Layout
+    from rfp.partitioned.sources import FileSource
+
     folder = Path(job.output) if is_folder(job.output) else Path(job.output + ".blocks")
     exported = None if is_folder(job.output) else job.path
     _check_outputs(job, folder, exported, anew=not resources.resume)
@@ -253,6 +266,9 @@ def encode_folder(
 
 
 def _check_outputs(job: FileJob, folder: Path, exported: Path | None, *, anew: bool) -> None:
+    from rfp.partitioned.layout import Layout
+    from rfp.partitioned.lock import locked
+
     written = [folder] if exported is None else [exported, job.sidecar, job.nodes_file]
     refuse_to_replace_inputs(job.files, [folder, *written])
     there = [str(path) for path in written if exported is not None and path.exists()]
@@ -329,6 +345,8 @@ class _StepClock:
         return 1 + int(operator) * self.steps + int(p)
 
     def tick(self, step: str, what: str, done: int, total: int) -> None:
+        from rfp.partitioned.encode import PREPARING
+
         # A step before the current one is repaired, not made.
         if step != PREPARING and (self.current is None or self.number(step) > self.number(self.current)):
             self.finish()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-from importlib import metadata
 
 import torch
 
@@ -62,6 +61,8 @@ def find_device(name: str) -> torch.device:
 
 def environment(device: str) -> dict[str, str]:
     """Hardware, versions and thread count, as columns of a result file."""
+    from importlib import metadata
+
     versions = []
     for name in _PACKAGES:
         try:

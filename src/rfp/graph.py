@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -28,6 +27,11 @@ from rfp.errors import GraphError
 from rfp.hashing import GOLDEN, LOOP_AT_ZERO, SOURCE, mix
 from rfp.memo import Memo
 from rfp.ragged import join, offsets
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from rfp.triton_pattern import KernelPattern
 
 # Edges hashed at a time: on a CPU the temporaries of a chunk stay in cache, on a GPU every chunk is a dozen launches.
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
@@ -62,6 +66,7 @@ class Graph:
             size. Layers and learned operators can read such a batch; nothing can be drawn for it.
         known_keys: :attr:`keys`, where they are not those of the edges: copies that draw what the original draws.
         known_batch: :attr:`batch`, where it is known already.
+        known_sizes: :attr:`size_range`, where it is known already: then nobody needs to ask a GPU.
         memo: What other modules derive from the graph, kept with it.
 
     Example:
@@ -79,6 +84,7 @@ class Graph:
     padded: bool = False
     known_keys: Tensor | None = None  # [num_graphs]
     known_batch: Tensor | None = None  # [num_nodes]
+    known_sizes: tuple[int, int] | None = None
     memo: Memo = field(default_factory=Memo, repr=False)
 
     @classmethod
@@ -93,10 +99,12 @@ class Graph:
         padded: bool = False,
         known_keys: Tensor | None = None,
         known_batch: Tensor | None = None,
+        known_sizes: tuple[int, int] | None = None,
     ) -> Graph:
         """A graph whose parts are known to fit: nothing is looked at, so a GPU is not waited for."""
         graph = object.__new__(cls)
-        given = (edge_index, num_nodes, edge_weight, ptr, max_size, padded, known_keys, known_batch, Memo())
+        known = (known_keys, known_batch, known_sizes)
+        given = (edge_index, num_nodes, edge_weight, ptr, max_size, padded, *known, Memo())
         for part, value in zip(fields(cls), given, strict=True):
             object.__setattr__(graph, part.name, value)
         return graph
@@ -156,7 +164,8 @@ class Graph:
         """``ptr``, made explicit for a single graph: ``[num_graphs + 1]``."""
         if self.ptr is not None:
             return self.ptr.to(self.device)
-        return torch.tensor([0, self.num_nodes], device=self.device)
+        # Made where it is wanted: a copy from the host would be waited for.
+        return self.num_nodes * torch.arange(2, device=self.device)
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -179,6 +188,8 @@ class Graph:
     @cached_property
     def size_range(self) -> tuple[int, int]:
         """Nodes of the smallest and of the largest graph (one synchronisation on a GPU, then cached)."""
+        if self.known_sizes is not None:
+            return self.known_sizes
         if not self.num_graphs:
             return 0, 0
         smallest, largest = torch.stack(torch.aminmax(self.sizes)).tolist()
@@ -194,6 +205,8 @@ class Graph:
         """
         if self.known_keys is not None:
             return self.known_keys
+        if "kernel_pattern" in self.__dict__:
+            return self.kernel_pattern.keys
         if self.device.type == "cuda" and triton_available():
             from rfp.triton_hashing import graph_keys
 
@@ -212,6 +225,20 @@ class Graph:
             words = _edge_words(source - first, target - first)
             keys.index_add_(0, graph, torch.where(words == 0, LOOP_AT_ZERO, words))
         return mix(keys)
+
+    @cached_property
+    def kernel_pattern(self) -> KernelPattern:
+        """:attr:`pattern`, :attr:`keys` and degrees by kernels that nobody waits for, where :attr:`sorts_on_gpu`."""
+        from rfp.triton_pattern import sort_edges
+
+        batch = None if self.num_graphs == 1 else self.batch
+        return sort_edges(self.edge_index, self.edge_weight, self.num_nodes, self.offsets, batch)
+
+    @property
+    def sorts_on_gpu(self) -> bool:
+        """Whether :attr:`kernel_pattern` can be asked for."""
+        fits = self.num_nodes > 0 and self.num_nodes + self.num_edges < 2**31
+        return self.device.type == "cuda" and fits and not self.padded and triton_available()
 
     @cached_property
     def pattern(self) -> CSR:
@@ -240,16 +267,25 @@ class Graph:
             max_size=self.max_size,
             padded=self.padded,
             known_keys=keys,
+            known_sizes=self.known_sizes,
         )
 
     def with_keys(self, keys: Tensor) -> Graph:
         """The same graph with the draw of another: these are its :attr:`keys`."""
         return Graph.unchecked(
-            self.edge_index, self.num_nodes, self.edge_weight, self.ptr, max_size=self.max_size, known_keys=keys
+            self.edge_index,
+            self.num_nodes,
+            self.edge_weight,
+            self.ptr,
+            max_size=self.max_size,
+            known_keys=keys,
+            known_sizes=self.known_sizes,
         )
 
     def to_scipy(self, dtype: Any = np.float64) -> sp.csr_array:
         """The adjacency matrix; duplicate edges are added up."""
+        import scipy.sparse as sp
+
         source, target = self.edge_index.cpu().numpy()
         weight = np.ones(self.num_edges, dtype) if self.edge_weight is None else self.edge_weight.cpu().numpy()
         shape = (self.num_nodes, self.num_nodes)
@@ -287,6 +323,8 @@ class Graph:
 
 def from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:
     """The graph of an adjacency matrix; ``weighted=None`` leaves the weights out where all entries are 1."""
+    import scipy.sparse as sp
+
     if np.iscomplexobj(matrix):
         raise GraphError(f"an adjacency matrix must be real, got {matrix.dtype}; take e.g. abs(matrix)")
     if matrix.shape[0] != matrix.shape[1]:

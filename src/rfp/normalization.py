@@ -35,6 +35,10 @@ Events = Mapping[str, int | Tensor]
 Normalization = Callable[[Tensor, Tensor, Rounding | None], tuple[Tensor, Events]]
 
 
+# Rows that are summed at a time on a CPU.
+_ROWS = 1 << 11
+
+
 def count_events(events: Iterable[Events]) -> Counter[str]:
     """The sum of the events of many steps; waits for counts that are still being computed on a device.
 
@@ -68,6 +72,10 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
 def column_lengths(a: Tensor, ptr: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k] float64
     """The norm of each column of each graph; squares are summed in float64, where those of float32 do not overflow."""
     node_first = a.transpose(0, 1)
+    if len(ptr) == 2 and a.device.type == "cpu" and not a.requires_grad:
+        # A part at a time stays in cache; at once, in float64, took seven times as long.
+        parts = (part.double().square().sum(0) for part in torch.split(node_first, _ROWS))
+        return sum(parts, torch.zeros(node_first.shape[1:], dtype=torch.float64)).sqrt()[None]
     if len(ptr) == 2:
         lengths: Tensor = torch.linalg.vector_norm(node_first, dim=0, keepdim=True, dtype=torch.float64)
         return lengths

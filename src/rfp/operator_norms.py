@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from rfp.available import triton_available
+from rfp.csr import CSR
 from rfp.operators import DenseOperator, MatrixOperator, Operator
 from rfp.ragged import owners
 from rfp.rounding import LONG_ROW
@@ -29,12 +31,20 @@ def norm_of(operator: Operator, ptr: Tensor) -> Tensor | None:
         matrix = operator.matrix.detach().double().abs()
         return schur_bound(lambda x: matrix @ x, lambda x: matrix.T @ x, matrix.shape, ptr, ptr)
     if isinstance(operator, MatrixOperator):
+        if _by_kernels(operator.csr):
+            from rfp.triton_norms import schur_bounds
+
+            return schur_bounds(operator.csr, ptr)
         csr, value = operator.csr, operator.csr.value.double().abs()
         row, col, none = csr.row, csr.col.long(), torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
         by_rows: Product = lambda x: none.index_add(0, row, value * x[col])  # noqa: E731
         by_columns: Product = lambda x: none.index_add(0, col, value * x[row])  # noqa: E731
         return schur_bound(by_rows, by_columns, (csr.num_rows, csr.num_rows), ptr, ptr)
     return None
+
+
+def _by_kernels(csr: CSR) -> bool:
+    return csr.value.is_cuda and csr.num_rows > 0 and triton_available()
 
 
 def schur_bound(
@@ -95,8 +105,7 @@ def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -
         return with_long_rows(norm, (matrix != 0).sum(1), matrix.square().sum(1), ptr)
     if isinstance(operator, MatrixOperator):
         csr = operator.csr
-        none = torch.zeros(csr.num_rows, dtype=torch.float64, device=ptr.device)
-        return with_long_rows(norm, csr.crow.diff(), none.index_add(0, csr.row, csr.value.double().square()), ptr)
+        return with_long_rows(norm, csr.row_lengths, csr.row_sums(csr.value.double().square()), ptr)
     return norm
 
 
@@ -105,7 +114,11 @@ def with_long_rows(norm: Tensor, entries: Tensor, squares: Tensor, ptr: Tensor) 
     squares, ``[n]``.
     """
     times = (entries.double() / LONG_ROW).clamp_min(1.0)
-    beyond = torch.zeros_like(norm).index_add(0, owners(ptr.diff(), len(times)), (times - 1).square() * squares)
+    each = (times - 1).square() * squares
+    if len(ptr) == 2:
+        beyond = each.sum(0, keepdim=True)
+    else:
+        beyond = torch.zeros_like(norm).index_add(0, owners(ptr.diff(), len(times)), each)
     return torch.minimum(norm * _largest(times[:, None], ptr)[:, 0].clamp_min(1.0), norm + beyond.sqrt())
 
 

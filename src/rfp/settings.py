@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from operator import index
 from pathlib import Path
@@ -149,6 +150,13 @@ class Settings:
             return settings
         given = {} if settings is None else {name: getattr(settings, name) for name in known}
         return Settings(**{**given, **arguments})
+
+    def with_seed(self, seed: int, cache: str | Path | None = None) -> Settings:
+        """The same with another seed and cache, both of the right type: all else has been checked already."""
+        other = copy(self)
+        other._set("seed", seed)
+        other._set("cache", cache)
+        return other
 
     @property
     def num_columns(self) -> int:

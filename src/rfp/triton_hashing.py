@@ -30,6 +30,31 @@ def mix(z):
     return z ^ ((z >> 31) & 0x1FFFFFFFF)
 
 
+@triton.jit
+def add_edge_words(sums, source, target, live, batch, offsets, SINGLE: tl.constexpr):
+    """Add the word of every edge to the sum of its graph. Integers wrap, so the order of the additions is nothing.
+
+    Args:
+        sums: ``[num_graphs]`` int64.
+        source, target: Blocks of nodes, int64.
+        live: Which of the block are edges.
+        batch: ``[n]``; not read if SINGLE.
+        offsets: ``[num_graphs + 1]``; not read if SINGLE.
+    """
+    graph = source * 0
+    if not SINGLE:
+        graph = tl.load(batch + source, mask=live, other=0).to(tl.int64)
+        first = tl.load(offsets + graph, mask=live, other=0).to(tl.int64)
+        source -= first
+        target -= first
+    word = mix(source * _SOURCE + target * GOLDEN)
+    word = tl.where(word == 0, _LOOP_AT_ZERO, word)
+    if SINGLE:
+        tl.atomic_add(sums, tl.sum(tl.where(live, word, 0), axis=0), sem="relaxed")
+    else:
+        tl.atomic_add(sums + graph, word, mask=live, sem="relaxed")
+
+
 @triton.jit(do_not_specialize=["to_target", "num_edges"])
 def _edges_kernel(
     edge_index,  # [2, num_edges]
@@ -42,23 +67,12 @@ def _edges_kernel(
     SINGLE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Add the word of every edge to the sum of its graph. Integers wrap, so the order of the additions is nothing."""
+    """Add the words of all edges to the sums of their graphs."""
     edge = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     live = edge < num_edges
     source = tl.load(edge_index + edge * step, mask=live, other=0).to(tl.int64)
     target = tl.load(edge_index + to_target + edge * step, mask=live, other=0).to(tl.int64)
-    graph = edge * 0
-    if not SINGLE:
-        graph = tl.load(batch + source, mask=live, other=0).to(tl.int64)
-        first = tl.load(offsets + graph, mask=live, other=0).to(tl.int64)
-        source -= first
-        target -= first
-    word = mix(source * _SOURCE + target * GOLDEN)
-    word = tl.where(word == 0, _LOOP_AT_ZERO, word)
-    if SINGLE:
-        tl.atomic_add(sums, tl.sum(tl.where(live, word, 0), axis=0), sem="relaxed")
-    else:
-        tl.atomic_add(sums + graph, word, mask=live, sem="relaxed")
+    add_edge_words(sums, source, target, live, batch, offsets, SINGLE)
 
 
 @triton.jit(do_not_specialize=["num_graphs"])

@@ -332,10 +332,17 @@ def test_starts_are_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         if "encode" in arguments:
             assert len(Path(arguments[3]).read_text().splitlines()) == 2 * 78
             np.save(arguments[5], np.zeros((34, 2)))
+        if arguments[0] == "-c":
+            exec(arguments[1], {})  # what is measured runs
 
     monkeypatch.setattr(start_case, "_python", pretend)
-    contenders = list(start_case.starts("cpu", None))
-    assert len(asked) == 1  # the gate: one whole encode
+    contenders = []
+    for contender in start_case.starts("cpu", None):  # their file is there meanwhile
+        contenders.append(contender)
+        assert len(asked) == len(contenders)  # the gate: one whole encode
+        assert contender.run is not None
+        contender.run()
+    assert sum(arguments[0] == "-c" for arguments in asked) == 3
     assert all(contender.processes for contender in contenders)
     assert contenders[0].name.startswith("rfp encode")
     assert {"import torch", "import rfp", "rfp --help"} <= {contender.name for contender in contenders}

@@ -94,6 +94,16 @@ def test_node_ids_as_csv() -> None:
     assert batch.to_dict("list") == {"graph": [0, 0, 1], "node": [0, 1, 0]}
 
 
+@pytest.mark.parametrize("ids", [None, np.array([7, 8, 10**12]), np.array(['say "hi"', "", "a,b\nc"], dtype=object)])
+@pytest.mark.parametrize("ptr", [None, PTR])
+def test_few_node_ids_are_written_as_arrow_writes_them(
+    ids: np.ndarray | None, ptr: torch.Tensor | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = written(write_node_ids, encoding(ids=ids, ptr=ptr)).read()
+    monkeypatch.setattr("rfp.io.writers._FEW_ROWS", -1)
+    assert few == written(write_node_ids, encoding(ids=ids, ptr=ptr)).read()
+
+
 def test_suffixes() -> None:
     assert find_writer(Path("a.NPY")) is write_npy
     with pytest.raises(FileError, match=r"must end in .npy, .npz, .parquet, .pt"):

@@ -123,7 +123,7 @@ class Problem:
             features = features[None]
         if not any(operator.differentiable for operator in several):
             features = features.detach()  # predefined operators run without autograd
-        offsets = torch.tensor([0, features.size(1)]) if ptr is None else ptr
+        offsets = features.size(1) * torch.arange(2, device=features.device) if ptr is None else ptr
         return cls(several, features, offsets.to(features.device), settings)
 
     @cached_property

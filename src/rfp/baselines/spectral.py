@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackError, eigsh
 from torch import Tensor
 
 from rfp.conversion import as_graph
@@ -161,6 +158,8 @@ def _sparse(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
     Every component adds an eigenvalue 1 to Â and 0 to L̂; hundreds of equal ones are what Lanczos does worst, and
     apart they are simple.
     """
+    from scipy.sparse.csgraph import connected_components
+
     count, label = connected_components(matrix, directed=False)
     if count == 1:
         return _lanczos(matrix, kept, which)
@@ -181,6 +180,8 @@ def _sparse(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
 
 def _lanczos(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
     """A connected graph."""
+    from scipy.sparse.linalg import ArpackError, eigsh
+
     n = matrix.shape[0]
     if n <= DENSE_MAX_NODES or kept >= n // 4:
         values, vectors = np.linalg.eigh(matrix.toarray())
@@ -202,6 +203,8 @@ def _lanczos(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
 
 def _dominant(matrix: Any, which: str) -> tuple[float, Any]:
     """A shift c, and the matrix whose dominant eigenvectors are the wanted ones: c I - S for the smallest, else S."""
+    import scipy.sparse as sp
+
     bound = float(abs(matrix).sum(axis=1).max())
     return bound, bound * sp.eye_array(matrix.shape[0], format="csr") - matrix if which == "smallest" else matrix
 

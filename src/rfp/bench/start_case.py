@@ -31,7 +31,7 @@ def starts(device: str, data_root: Path | None) -> Iterator[Contender]:
         yield _process("import torch", "-c", "import torch")
         yield _process("import rfp", "-c", "import rfp; rfp.encode")
         yield _process("rfp --help", "-m", "rfp", "--help")
-        code = f"import rfp; rfp.encode(rfp.read_graph({str(edges)!r}), device={device!r})"
+        code = f"import rfp; rfp.encode(rfp.read_graph({str(edges)!r}).graph.to({device!r}))"
         yield _process("rfp.encode of 34 nodes, first call of a process", "-c", code)
 
 

@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 import typer
-from rich.filesize import decimal, pick_unit_and_suffix
 
 from rfp.cli.options import output
 from rfp.cli.options.device import Device
@@ -152,6 +151,8 @@ def print_preview(files: list[str], options: ReadOptions, *, as_json: bool) -> N
 
 def print_estimate(job: FileJob, loaded: LoadedGraph, *, as_json: bool) -> None:
     """Bytes and operations, on standard output."""
+    from rich.filesize import decimal, pick_unit_and_suffix
+
     cost = job.cost(loaded.graph)
     available = available_memory(job.device)
     values: dict[str, Any] = {

@@ -5,18 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 class Bar(Protocol):
@@ -43,6 +35,10 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Bar]:
     if quiet or not sys.stderr.isatty():
         yield _Silent()
         return
+    # Loaded for those who see it: Rich takes as long as a small file.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rfp.edge_table.node_ids import Where
@@ -17,6 +16,8 @@ _MOST_NODES = 2**31  # whose pairs have numbers of 64 bits
 
 # With more nodes than this for each edge the rows of a matrix would be most of the work and memory: sort instead.
 _MOSTLY_ISOLATED = 64
+# So few edges are sorted before SciPy would be loaded.
+_FEW_EDGES = 1 << 12
 
 
 def merge_duplicates(
@@ -119,9 +120,11 @@ def both_ways(edges: EndPairs, weight: Weight, num_nodes: int) -> tuple[EndPairs
     row = np.concatenate([edges[0], edges[1][other]])
     col = np.concatenate([edges[1], edges[0][other]])
     values = np.ones(len(row), np.int8) if weight is None else np.concatenate([weight, weight[other]])
-    if num_nodes > _MOSTLY_ISOLATED * (len(row) + 1):
+    if len(row) <= _FEW_EDGES or num_nodes > _MOSTLY_ISOLATED * (len(row) + 1):
         order = np.lexsort((col, row))
         return np.stack([row[order], col[order]]), None if weight is None else np.asarray(values[order], np.float64)
+    import scipy.sparse as sp
+
     matrix = sp.coo_array((values, (row, col)), shape=(num_nodes, num_nodes)).tocsr()
     matrix.sort_indices()
     row = np.repeat(np.arange(num_nodes), np.diff(matrix.indptr))

@@ -1,8 +1,9 @@
 """Edge lists as text, by the rules of ``docs/guides/reading.md``.
 
-The file is parsed by Arrow (about five million lines a second on one core), ids as 64-bit integers first. Only where
-that fails, or where an id may be written like ``007``, are the columns read as text and looked at; only when something
-is wrong are lines gone through in Python, to name the line.
+The file is parsed by Arrow (about five million lines a second on one core), ids as 64-bit integers first; a short one
+by a regular expression instead, before Arrow would be loaded. Only where that fails, or where an id may be written like
+``007``, are the columns read as text and looked at; only when something is wrong are lines gone through in Python, to
+name the line.
 """
 
 from __future__ import annotations
@@ -57,10 +58,6 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
         >>> table.first_edges(), table.facts["comments"]
         ((('ann', 'bob'), ('bob', 'cy')), '1 skipped')
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "cli", "reading an edge list") from error
     from rfp.io.networkx_lists import expand_dictionaries
 
     content = unify_line_ends(content, file)
@@ -162,16 +159,21 @@ def _typed_columns(
     content: bytes, file: str, dialect: Dialect, columns: Columns, options: ReadOptions, where: Where
 ) -> tuple[dict[int, Any], NDArray[np.int64] | None, NDArray[np.float64] | None, dict[str, str]]:
     """The columns, the ids if they are integers, the weights, and what is to be said about them."""
-    import pyarrow as pa
-
     prepared, delimiter = prepare(content, dialect)
     ids = (columns.source, columns.target)
     more = ([dialect.num_columns] if dialect.trailing else []) + (
         [] if columns.direction is None else [columns.direction]
     )
+    quick = options.ids != "text" and dialect.looks_integer(*ids) and not may_have_leading_zeros(prepared, delimiter)
+    if quick and not more:
+        from rfp.io.few_lines import read_few_lines
+
+        few = read_few_lines(prepared, delimiter, dialect, ids, columns.weight)
+        if few is not None:
+            return {}, *few, {}
+    pa = _arrow()
     types = {i: pa.string() for i in (*ids, *more)}
     number = {} if columns.weight is None else {columns.weight: pa.float64()}
-    quick = options.ids != "text" and dialect.looks_integer(*ids) and not may_have_leading_zeros(prepared, delimiter)
     if quick:
         try:
             found = read_columns(prepared, delimiter, dialect, {**types, **dict.fromkeys(ids, pa.int64()), **number})
@@ -196,6 +198,14 @@ def _typed_columns(
         weight, comma = _weights(found[columns.weight], where)
         facts |= {"decimals": "with a comma"} if comma else {}
     return found, integers, weight, facts
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "cli", "reading an edge list") from error
+    return pa
 
 
 def _numpy(found: dict[int, Any], columns: Columns) -> NDArray[np.float64] | None:
@@ -308,9 +318,9 @@ def first_ids(table: EdgeTable) -> tuple[str, str]:
 
 def has_ids(table: EdgeTable, ids: tuple[str, str], skip: int = 0) -> bool:
     """Whether one of these ids appears after the first ``skip`` rows."""
-    import pyarrow.compute as pc
-
     if table.texts is not None:
+        import pyarrow.compute as pc
+
         return any(pc.any(pc.equal(column[skip:], one)).as_py() for column in table.texts for one in ids)
     assert table.integers is not None
     numbers = [int(one) for one in ids if one.isdigit()]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 
 from rfp.errors import FileError, GraphError
@@ -21,6 +20,8 @@ _MOST_DEFLATED = 1032
 
 def read_npz(path: Path, options: ReadOptions) -> LoadedGraph:
     """Read a matrix stored by ``scipy.sparse.save_npz``; nothing is ever unpickled."""
+    import scipy.sparse as sp
+
     with open(path, "rb") as file:  # what the system has to say about the path, it says here
         try:
             _check_arrays(file)
@@ -72,6 +73,8 @@ def read_matrix_market(path: Path, options: ReadOptions) -> LoadedGraph:
 
 
 def _from_matrix(stored: Any, path: Path, options: ReadOptions) -> LoadedGraph:
+    import scipy.sparse as sp
+
     matrix = sp.coo_array(stored)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"{path}: an adjacency matrix must be square, got shape {matrix.shape}")

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,8 @@ from rfp.io.options import NodeIds
 # Bytes handed to the operating system at a time: an error then comes with its cause (no space, no permission).
 _CHUNK = 1 << 24
 _ROW_GROUP_BYTES = 1 << 26
+# Names of nodes up to so many are written line by line.
+_FEW_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,30 @@ def write_parquet(file: IO[bytes], encoding: EncodedNodes) -> None:
 
 def write_node_ids(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write the names of the rows as CSV: column ``node``, and ``graph`` before it for a batch."""
+    ids = encoding.names
+    if len(ids) <= _FEW_ROWS:
+        file.write("".join(_few_lines(encoding)).encode())
+        return
     import pyarrow as pa
     from pyarrow import csv
 
-    ids = encoding.names
     columns = {} if encoding.ptr is None else {"graph": pa.array(encoding.graphs)}
     columns["node"] = pa.array(ids.tolist() if ids.dtype == object else ids)
     csv.write_csv(pa.table(columns), file)
+
+
+def _few_lines(encoding: EncodedNodes) -> Iterator[str]:
+    """The same lines, as Arrow writes them, before it would be loaded: names of columns and texts in quotes."""
+    nodes = [str(name) if isinstance(name, int) else _quoted(name) for name in encoding.names.tolist()]
+    if encoding.ptr is None:
+        yield from (f"{line}\n" for line in (_quoted("node"), *nodes))
+        return
+    yield f"{_quoted('graph')},{_quoted('node')}\n"
+    yield from (f"{graph},{node}\n" for graph, node in zip(encoding.graphs.tolist(), nodes, strict=True))
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 Writer = Callable[[IO[bytes], EncodedNodes], None]

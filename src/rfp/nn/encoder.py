@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any, Unpack
 
 import torch
@@ -24,6 +25,8 @@ from rfp.sinks import Memory
 
 # Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
 _TRAINING_STREAM = signed(0x5851F42D4C957F2D)
+# Attributes of a PyG batch with one row for each node.
+_NODE_ATTRIBUTES = ("x", "z", "pos")
 
 
 @dataclass(frozen=True)
@@ -203,9 +206,11 @@ class RandomFeaturePropagation(nn.Module):
         More trajectories never change the first ones, so the draws of an average share every product.
         """
         if not self.training:
+            if self.eval_draws == 1:
+                return self.settings
             return replace(self.settings, num_trajectories=self.eval_draws * self.settings.num_trajectories)
         self.num_draws += 1
-        return replace(self.settings, seed=training_seed(self.settings.seed, self.num_draws - 1), cache=None)
+        return self.settings.with_seed(training_seed(self.settings.seed, self.num_draws - 1))
 
     def _averaged(self, flat: Tensor) -> Tensor:
         """The mean over the draws of an evaluation, ``[..., draws B, n, C] -> [..., B, n, C]``."""
@@ -305,6 +310,7 @@ def unchecked_graph(
     """A :class:`~rfp.graph.Graph` from what models pass around, unchecked: a check would stall a GPU at every step."""
     if isinstance(graph, Graph):
         return graph
+    loaded = None  # the batch that ptr is of
     if isinstance(graph, Tensor):
         edge_index = graph
         if num_nodes is None:
@@ -314,6 +320,7 @@ def unchecked_graph(
     elif getattr(graph, "edge_index", None) is not None:
         edge_index = graph.edge_index
         num_nodes = int(graph.num_nodes)
+        loaded = graph if ptr is None else None
         ptr = getattr(graph, "ptr", None) if ptr is None else ptr
         batch = getattr(graph, "batch", None) if batch is None else batch
         edge_weight = getattr(graph, "edge_weight", None) if edge_weight is None else edge_weight
@@ -325,4 +332,37 @@ def unchecked_graph(
         edge_weight = edge_weight.detach().view(-1)
     # A loader has numbered the nodes already; to do it again would be a few more launches.
     numbered = batch is not None and len(batch) == num_nodes and batch.device == edge_index.device
-    return Graph.unchecked(edge_index, num_nodes, edge_weight, ptr, known_batch=batch if numbered else None)
+    return Graph.unchecked(
+        edge_index,
+        num_nodes,
+        edge_weight,
+        ptr,
+        known_batch=batch if numbered else None,
+        known_sizes=None if edge_index.device.type == "cpu" else sizes_on_host(loaded, ptr, num_nodes),
+    )
+
+
+def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, int] | None:
+    """Nodes of the smallest and of the largest graph of a PyG ``Batch``, from what its loader keeps on the host.
+
+    A loader has put the graphs together there, and the batch still has their sizes when its tensors are on a GPU: so
+    nobody waits for one to tell. ``None`` for anything that is not just as a loader made it.
+    """
+    if ptr is None or len(ptr) < 2:
+        return None
+    if ptr.device.type == "cpu":
+        bounds = ptr.tolist()
+    else:
+        slices = getattr(data, "_slice_dict", None) or {}
+        bounds = next((slices[name].tolist() for name in _NODE_ATTRIBUTES if _is_on_host(slices.get(name))), [])
+        counted = getattr(data, "_num_nodes", None)
+        if not bounds and isinstance(counted, list) and all(isinstance(count, int) for count in counted):
+            bounds = list(accumulate(counted, initial=0))
+    if len(bounds) != len(ptr) or bounds[-1] != num_nodes:
+        return None
+    sizes = [stop - start for start, stop in pairwise(bounds)]
+    return min(sizes), max(sizes)
+
+
+def _is_on_host(slices: Any) -> bool:
+    return isinstance(slices, Tensor) and slices.device.type == "cpu"

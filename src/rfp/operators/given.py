@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rfp.available import is_scipy_sparse
 from rfp.csr import CSR, from_entries
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
@@ -77,6 +77,8 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
         coo = matrix.to_sparse(layout=torch.sparse_coo).coalesce()
         row, col = coo.indices()
         return MatrixOperator(from_entries(row, col, coo.values().to(dtype), matrix.shape[0]))
+    import scipy.sparse as sp
+
     coo = sp.coo_array(matrix)
     entries = [torch.from_numpy(x) for x in (coo.row, coo.col, coo.data)]
     return MatrixOperator(from_entries(entries[0], entries[1], entries[2].to(dtype), matrix.shape[0]))
@@ -84,8 +86,27 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
 
 def as_operators(operators: Sequence[Any], graph: Graph, dtype: torch.dtype = torch.float32) -> tuple[Operator, ...]:
     """Read several, each as :func:`as_operator` does; the predefined ones share degrees and what else they can."""
+    made = _by_kernels(operators, graph, dtype) if graph.sorts_on_gpu else {}
     sources = Sources(graph)
-    return tuple(as_operator(operator, graph, dtype, sources=sources) for operator in operators)
+    return tuple(
+        made[operator]
+        if isinstance(operator, str) and operator in made
+        else as_operator(operator, graph, dtype, sources=sources)
+        for operator in operators
+    )
+
+
+def _by_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dtype) -> dict[str, MatrixOperator]:
+    """The predefined ones without suffixes by kernels that nobody waits for, by their names."""
+    names = list(dict.fromkeys(name for name in operators if isinstance(name, str) and name in OPERATORS))
+    if not names:
+        return {}
+    from rfp.operators.triton_values import operator_values
+
+    edges = graph.kernel_pattern
+    values = operator_values(names, edges, dtype)
+    matrices = [edges.pattern.with_value(value) for value in values.unbind()]
+    return {name: MatrixOperator(csr, norm=NORMS.get(name)) for name, csr in zip(names, matrices, strict=True)}
 
 
 def as_operator(
@@ -94,7 +115,7 @@ def as_operator(
     """Read an operator given as a name (:func:`from_name`), an :class:`Operator`, a matrix or a callable."""
     if isinstance(operator, str):
         resolved: Operator = from_name(operator, graph, dtype, sources=sources)
-    elif isinstance(operator, Tensor) or sp.issparse(operator):
+    elif isinstance(operator, Tensor) or is_scipy_sparse(operator):
         resolved = from_matrix(operator, dtype)
     elif hasattr(type(operator), "__matmul__") and hasattr(operator, "num_nodes"):
         resolved = operator  # not isinstance(..., Operator): that would evaluate `symmetric`, which costs O(m)

@@ -39,9 +39,8 @@ class EntryTable:
         """All entries of a graph (:attr:`rfp.Graph.pattern`)."""
 
         def degree(axis: str, looped: bool) -> Tensor:
-            index = pattern.row if axis == "row" else pattern.col.long()
             value = (table.memo.of(_looped, table) if looped else pattern.value).abs()
-            return torch.zeros(pattern.num_rows, dtype=value.dtype, device=value.device).index_add_(0, index, value)
+            return pattern.row_sums(value) if axis == "row" else pattern.column_sums(value)
 
         table = cls(pattern.row, pattern.col, pattern.value, cache(degree))
         return table

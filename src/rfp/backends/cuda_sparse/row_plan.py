@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rfp.csr import CSR
+from rfp.ragged import owners
 
 # A row of more entries than this is summed in pieces of so many, and the pieces are added up after.
 HEAVY_ROW = 256
@@ -46,18 +47,19 @@ def row_plan(csr: CSR) -> RowPlan:
 def _plan(crow: Tensor) -> RowPlan:
     degree = crow.diff()
     is_heavy = degree > HEAVY_ROW
-    heavy = is_heavy.nonzero()[:, 0]
-    light = (~is_heavy).nonzero()[:, 0] if len(heavy) else torch.arange(len(degree), device=crow.device)
-    key = light // WINDOW * (HEAVY_ROW + 1) + (HEAVY_ROW - degree[light])
-    light = light[torch.sort(key).indices]
+    pieces = torch.where(is_heavy, (degree + (PIECE - 1)) // PIECE, 0)
+    # The one look at a GPU: how many there are of both.
+    num_heavy, num_pieces = torch.stack([is_heavy.sum(), pieces.sum()]).tolist()
+    row = torch.arange(len(degree), device=crow.device)
+    key = torch.where(is_heavy, -1, row // WINDOW * (HEAVY_ROW + 1) + (HEAVY_ROW - degree))
+    order = torch.sort(key, stable=True).indices
+    heavy, light = order[:num_heavy], order[num_heavy:]
 
     begin, end = crow[heavy], crow[heavy + 1]
-    pieces = (end - begin + (PIECE - 1)) // PIECE
-    last_piece = pieces.cumsum(0)
-    first_piece = last_piece - pieces
-    num_pieces = int(last_piece[-1]) if len(heavy) else 0
+    last_piece = pieces[heavy].cumsum(0)
+    first_piece = last_piece - pieces[heavy]
     number = torch.arange(num_pieces, device=crow.device)
-    owner = torch.repeat_interleave(torch.arange(len(heavy), device=crow.device), pieces)
+    owner = owners(pieces[heavy], num_pieces)
     piece_begin = begin[owner] + (number - first_piece[owner]) * PIECE
     piece_end = torch.minimum(piece_begin + PIECE, end[owner])
     return RowPlan(

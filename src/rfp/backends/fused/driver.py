@@ -26,10 +26,12 @@ from rfp.backends.fused import FUSED_MAX_NODES
 from rfp.backends.fused.lane_layouts import lanes_in_order
 from rfp.backends.fused.large_graphs_apart import fill_large_graphs
 from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
-from rfp.backends.problem import Draw, Problem, rounding_units, tell_nobody
+from rfp.backends.problem import Draw, Problem, tell_nobody
 from rfp.hashing import mix, signed
 from rfp.normalization import Events
+from rfp.operator_norms import rounding_norm
 from rfp.operators import MatrixOperator
+from rfp.rounding import LONG_ROW, rounding_unit
 from rfp.triton_features import DISTRIBUTION_CODES
 
 # Nodes of a variant of the kernel.
@@ -120,15 +122,11 @@ class KernelLaunches:
             root, distribution = mix(signed(draw.settings.seed)), DISTRIBUTION_CODES[str(draw.settings.distribution)]
         first = 0
         trusted = True
-        for _, group in groupby(operators, key=lambda operator: operator.csr.col.data_ptr()):
+        for _, group in groupby(operators, key=lambda operator: id(operator.csr.col)):
             several = list(group)
             csr = several[0].csr
-            values = csr.value.float()
-            if len(several) > 1:
-                values = torch.stack([operator.csr.value.float() for operator in several])
-            units = self.ptr
-            if self.normalization:
-                units = rounding_units(several, self.ptr, torch.float32, self.largest).T.contiguous()
+            values = _side_by_side([operator.csr.value.float() for operator in several])
+            units = self.ptr if not self.normalization else self._units(several)
             problems = num_graphs * num_trajectories * len(several)
             kernel = partial(
                 small_graphs_kernel[(problems,)],
@@ -164,6 +162,17 @@ class KernelLaunches:
             first += len(several)
         return trusted
 
+    def _units(self, operators: Sequence[MatrixOperator]) -> Tensor:
+        """What rounding adds to a product of each graph and operator, ``[num_graphs, operators]`` float64."""
+        norms = [operator.norm for operator in operators]
+        if self.largest > LONG_ROW or not all(isinstance(norm, float) for norm in norms):
+            bounds = [cast(Tensor, rounding_norm(operator, self.ptr, self.largest)) for operator in operators]
+            return torch.stack(bounds, dim=1) * rounding_unit(torch.float32)
+        units = torch.empty(len(self.ptr) - 1, len(norms), dtype=torch.float64, device=self.ptr.device)
+        for column, norm in zip(units.unbind(1), norms, strict=True):
+            column.fill_(cast(float, norm) * rounding_unit(torch.float32))
+        return units
+
     def _launch(self, kernel: Callable[..., Any], k: int, problems: int) -> list[tuple[int, Any]]:
         """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do.
 
@@ -191,6 +200,17 @@ class KernelLaunches:
         if num_problems < _SINGLE_LAUNCH_BELOW:
             return [(-1, needed[-1])]
         return list(zip([-1, *needed[:-1]], needed, strict=True))[::-1]
+
+
+def _side_by_side(values: Sequence[Tensor]) -> Tensor:
+    """Values of several operators on one pattern, ``[operators, nnz]``; not copied where they lie so already."""
+    whole, size = values[0]._base, len(values[0])
+    if whole is not None and all(
+        value._base is whole and value.storage_offset() == values[0].storage_offset() + i * size
+        for i, value in enumerate(values)
+    ):
+        return values[0].as_strided((len(values), size), (size, 1))
+    return torch.stack(list(values))
 
 
 # What was looked at: the hash of a compiled kernel, and whether its lanes are in order.
