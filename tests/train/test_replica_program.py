@@ -53,6 +53,21 @@ def on_test_part(program: ReplicaProgram, task: LoadedTask) -> list[float]:
 REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.05, 0.0), (0.01, 0.1))]
 
 
+def test_a_learned_operator_has_its_own_learning_rate(club: LoadedTask) -> None:
+    encodings = [{**RFP, "operators": ["learned"]}]
+    for factor in (0.0, 1.0):
+        wanted = config(encodings=encodings, training={"operator_lr": factor})
+        program = made(wanted, club, REPLICAS[:1], seed=0)
+        before = {name: p.detach().clone() for name, p in program.model.named_parameters()}
+        program._training_draws.begin(0)
+        program._step()
+        changed = {name for name, p in program.model.named_parameters() if not torch.equal(p, before[name])}
+        drawn = {name for name in before if name.startswith("drawn.")}
+        assert drawn
+        assert bool(changed & drawn) == (factor > 0)
+        assert changed - drawn
+
+
 @pytest.mark.parametrize(
     "changes",
     [

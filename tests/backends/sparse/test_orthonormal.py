@@ -1,5 +1,7 @@
 """The ladder under torture: condition numbers to 1e8, every rank, every size; held to the reference."""
 
+import math
+
 import pytest
 import torch
 
@@ -140,3 +142,18 @@ def test_columns_of_different_lengths_are_not_taken_for_ill_conditioned(dtype: t
     q, events = Orthonormalizer.of(ptr, 6)(a.to(dtype))
     assert dict(events) == {"cholesky": 1}
     torch.testing.assert_close(q, qr(a, ptr)[0].to(dtype), atol=1e-6 if dtype == torch.float32 else 1e-13, rtol=0)
+
+
+@pytest.mark.parametrize(("angle", "fails"), [(1e-3, True), (1.55, False)])
+def test_a_second_pass_does_not_begin_far_from_orthonormal(angle: float, fails: bool) -> None:
+    """Two columns that are nearly parallel have a Cholesky factor too; what it makes of them is for the next rung."""
+    q = torch.zeros(1, 6, 2, dtype=torch.float64)
+    q[0, 0, 0] = 1.0
+    q[0, 0, 1], q[0, 1, 1] = math.cos(angle), math.sin(angle)
+    ladder = Orthonormalizer.of(torch.tensor([0, 6]), 2)
+    identity = torch.eye(2, dtype=torch.float64)[None, None]
+    again, _, failed = ladder._again(q, identity, torch.ones(1, 1, dtype=torch.bool))
+    assert failed.tolist() == [[fails]]
+    assert torch.equal(again, q) == fails  # of a failed pass nothing is kept
+    if not fails:
+        assert orthonormality_error(again[0]) < 1e-14
