@@ -167,6 +167,17 @@ def test_other_arguments_and_graphs_are_refused_with_the_difference(tmp_path: Pa
         encode(graph_of("star"), tmp_path, num_channels=3, num_steps=2)
 
 
+def test_a_self_loop_of_weight_0_is_none(tmp_path: Path) -> None:
+    """As in memory: the node gets the loop of weight 1 that every node without one gets."""
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3, 1], [1, 0, 2, 1, 3, 2, 1]])
+    graph = rfp.Graph(edges, 4, torch.tensor([1.0, 1, 2, 2, 1, 1, 0]))
+    arguments: dict[str, Any] = {"num_channels": 2, "num_steps": 2, "normalization": "none"}
+    encode(graph, tmp_path, memory=TINY, **arguments)
+    found = open(tmp_path).trajectory().states
+    expected = rfp.encode(graph, backend="reference", **arguments).states
+    assert torch.allclose(torch.as_tensor(found), expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("memory", [TINY, 1 << 30])
 def test_the_same_edges_with_other_weights_are_another_graph(tmp_path: Path, memory: int) -> None:
     edges = graph_of("random").edge_index
