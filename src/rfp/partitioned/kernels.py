@@ -34,9 +34,9 @@ def sparse_rows(crow: Array, col: Array, value: Array, a: Tensor) -> Array:
     r"""Rows of :math:`S a` from the rows of S: ``[rows, c]`` from a ``[n, c]``, on its device. O(entries c)."""
     rows, columns, values = (torch.from_numpy(x) for x in (crow, col, value))
     if _compiled(a.device):
-        from rfp.backends.compiled import kernels as compiled
+        from rfp.backends.compiled.sparse_product import sparse_product
 
-        out: Array = compiled.spmm(rows, columns, values, a, some_rows=True).numpy()
+        out: Array = sparse_product(rows, columns, values, a, some_rows=True).numpy()
         return out
     return sparse_rows_by_library(rows, columns, values, a)
 
@@ -53,9 +53,9 @@ def add_gram(a: Array, device: torch.device | None = None) -> Array:
     r""":math:`a^\top a` of each trajectory in float64, ``[rows, B, k] -> [B, k, k]``. O(rows k² B)."""
     device = device or torch.device("cpu")
     if _compiled(device):
-        from rfp.backends.compiled import kernels as compiled
+        from rfp.backends.compiled.dense_products import gram_matrix
 
-        compiled_gram: Array = compiled.gram(torch.from_numpy(np.ascontiguousarray(a))).numpy()
+        compiled_gram: Array = gram_matrix(torch.from_numpy(np.ascontiguousarray(a))).numpy()
         return compiled_gram
     return gram_by_library(torch.from_numpy(a), device)
 
@@ -77,11 +77,11 @@ def times(a: Array, factor: Array, device: torch.device | None = None) -> Array:
     if factor.ndim == 2:
         return np.asarray(a * factor)
     if _compiled(device):
-        from rfp.backends.compiled import kernels as compiled
+        from rfp.backends.compiled.dense_products import times_upper
 
         out = np.empty_like(a)
         left, right = (torch.from_numpy(np.ascontiguousarray(x)) for x in (a, factor))
-        compiled.apply(left, right, torch.from_numpy(out))
+        times_upper(left, right, torch.from_numpy(out))
         return out
     return times_by_library(torch.from_numpy(a), torch.from_numpy(factor), device)
 

@@ -39,7 +39,7 @@ def _obstacle(problem: Problem) -> str:
 
 def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Numba."""
-    from rfp.backends.compiled.driver import compiled_trajectory
+    from rfp.backends.compiled.small_graphs import compiled_trajectory
 
     return compiled_trajectory(problem, dtype, done)
 

@@ -32,10 +32,10 @@ def sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
 def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:
     """The quickest available ``a -> S a`` for this operator, type and device."""
     if isinstance(operator, MatrixOperator) and like.device.type == "cpu" and compiled_available():
-        from rfp.backends.compiled import kernels as compiled
+        from rfp.backends.compiled.sparse_product import sparse_product
 
         csr = operator.csr.to(like.dtype)
-        return lambda a: compiled.spmm(csr.crow, csr.col, csr.value, a.contiguous())
+        return lambda a: sparse_product(csr.crow, csr.col, csr.value, a.contiguous())
     return lambda a: operator @ a
 
 

@@ -74,9 +74,9 @@ class Segments:
     def gram(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, k, k] float64
         r""":math:`a^\top a` of each graph and trajectory, summed in float64. O(n k² B)."""
         if self.num_graphs == 1 and self._compiled(a):
-            from rfp.backends.compiled import kernels as compiled
+            from rfp.backends.compiled.dense_products import gram_matrix
 
-            return compiled.gram(a.transpose(0, 1))[None]
+            return gram_matrix(a.transpose(0, 1))[None]
         return self.inner(a, a)
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:  # [B, n, k] twice -> [G, B, k, k] float64
@@ -113,9 +113,9 @@ class Segments:
         num_trajectories, n, k = a.shape
         out = empty(n, num_trajectories, k, dtype=a.dtype, device=a.device)
         if upper and self.num_graphs == 1 and self._compiled(a):
-            from rfp.backends.compiled import kernels as compiled
+            from rfp.backends.compiled.dense_products import times_upper
 
-            compiled.apply(a.transpose(0, 1), weight[0], out)
+            times_upper(a.transpose(0, 1), weight[0], out)
         elif self.num_graphs == 1:
             for b in range(num_trajectories):
                 torch.mm(a[b], weight[0, b], out=out[:, b])

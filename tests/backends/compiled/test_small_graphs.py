@@ -1,111 +1,18 @@
-"""The compiled kernels against NumPy: plain loops in float64, written here."""
+"""The compiled kernel for small graphs against NumPy: plain loops in float64, written here."""
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
-from rfp.errors import ArgumentError
+from tests.backends.compiled.random_states import normal
 
 pytest.importorskip("numba")
-from rfp.backends.compiled import kernels as compiled
+from rfp.backends.compiled.dense_products import gram_matrix
+from rfp.backends.compiled.small_graphs import small_graphs
 
 QR, L2, NONE = 2, 1, 0
-
-
-def random_csr(n, density, seed=0, index=np.int32):
-    matrix = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed), format="csr")
-    crow, col = matrix.indptr.astype(index), matrix.indices.astype(index)
-    return matrix, torch.from_numpy(crow), torch.from_numpy(col), torch.from_numpy(matrix.data)
-
-
-def normal(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-
-
-class TestSpmm:
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    @pytest.mark.parametrize("c", [1, 3, 16, 24, 64, 83, 128])
-    def test_equals_scipy(self, c, dtype):
-        matrix, crow, col, value = random_csr(300, 0.03)
-        a = normal(300, c, dtype=dtype)
-        expected = matrix @ a.double().numpy()
-        got = compiled.spmm(crow, col, value.to(dtype), a)
-        assert got.dtype == dtype
-        np.testing.assert_allclose(got.numpy(), expected, rtol=0, atol=64 * torch.finfo(dtype).eps)
-
-    def test_many_pieces_hubs_and_empty_rows(self):
-        n = 40_000
-        rng = np.random.default_rng(0)
-        row = np.concatenate(
-            [np.zeros(n, int), rng.integers(0, n // 2, 4 * n)]
-        )  # a hub; the second half has no entries
-        matrix = sp.coo_array((np.ones(len(row)), (row, rng.integers(0, n, len(row)))), shape=(n, n)).tocsr()
-        a = normal(n, 16, dtype=torch.float64)
-        got = compiled.spmm(*(torch.from_numpy(x) for x in (matrix.indptr, matrix.indices, matrix.data)), a)
-        np.testing.assert_allclose(got.numpy(), matrix @ a.numpy(), atol=1e-10)
-        assert not got[n // 2 :].any()
-
-    def test_int64_indices_strided_rows_and_out(self):
-        matrix, crow, col, value = random_csr(100, 0.1, index=np.int64)
-        steps = torch.zeros(100, 3, 64, dtype=torch.float64)
-        steps[:, 0] = normal(100, 64, dtype=torch.float64)
-        got = compiled.spmm(crow, col, value, steps[:, 0], steps[:, 2])
-        assert got.data_ptr() == steps[:, 2].data_ptr()
-        np.testing.assert_allclose(steps[:, 2].numpy(), matrix @ steps[:, 0].numpy(), atol=1e-13)
-        assert not steps[:, 1].any()
-
-    @pytest.mark.parametrize("n", [0, 1, 5])
-    def test_no_entries(self, n):
-        crow, empty = torch.zeros(n + 1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32)
-        assert not compiled.spmm(crow, empty, torch.zeros(0), torch.ones(n, 4), torch.ones(n, 4)).any()
-
-    def test_wrong_shape_and_column_major_are_refused(self):
-        _, crow, col, value = random_csr(10, 0.2)
-        with pytest.raises(ArgumentError, match="a must have shape"):
-            compiled.spmm(crow, col, value, torch.ones(11, 4, dtype=torch.float64))
-        with pytest.raises(ArgumentError, match="contiguous"):
-            compiled.spmm(crow, col, value, torch.ones(4, 10, dtype=torch.float64).T)
-
-
-class TestGramAndApply:
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    @pytest.mark.parametrize("k", [1, 5, 8, 16, 37, 64])
-    @pytest.mark.parametrize("n", [0, 1, 3, 63, 64, 65, 5000])
-    def test_gram(self, n, k, dtype):
-        a = normal(n, k, dtype=dtype)
-        got = compiled.gram(a)
-        assert got.dtype == torch.float64
-        np.testing.assert_allclose(got.numpy(), a.double().numpy().T @ a.double().numpy(), atol=1e-13 * max(n, 1))
-        assert torch.equal(got, got.T)
-
-    def test_gram_of_trajectories(self):
-        a = normal(1000, 3, 12)
-        exact = a.double().numpy()
-        np.testing.assert_allclose(compiled.gram(a).numpy(), np.einsum("nbi,nbj->bij", exact, exact), atol=1e-10)
-
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    @pytest.mark.parametrize("k", [1, 5, 8, 37, 64])
-    @pytest.mark.parametrize("n", [0, 1, 63, 66, 5000])
-    def test_apply(self, n, k, dtype):
-        a, weight = normal(n, k, dtype=dtype), normal(k, k, dtype=torch.float64, seed=1)
-        expected = a.double().numpy() @ np.triu(weight.numpy())
-        tolerance = 16 * k * torch.finfo(dtype).eps
-        np.testing.assert_allclose(compiled.apply(a, weight).numpy(), expected, atol=tolerance)
-        assert compiled.apply(a, weight, a) is a
-        np.testing.assert_allclose(a.numpy(), expected, atol=tolerance)
-
-    def test_apply_to_trajectories_into_one_step(self):
-        a, weight = normal(200, 2, 12), normal(2, 12, 12, dtype=torch.float64, seed=1).triu()
-        storage = torch.zeros(200, 2, 4, 12)
-        compiled.apply(a, weight, storage[:, :, 2])
-        expected = np.einsum("nbi,bij->nbj", a.double().numpy(), weight.numpy())
-        np.testing.assert_allclose(storage[:, :, 2].numpy(), expected, atol=1e-5)
-        assert not storage[:, :, [0, 1, 3]].any()
 
 
 def gram_schmidt(a, tolerance):
@@ -173,7 +80,7 @@ def run(arguments, features, num_steps, every, normalization, tolerance, units=N
     )
     out = out.to(features.dtype)
     units = exact(arguments) if units is None else units
-    zeros = compiled.small_graphs(*arguments, features, num_steps, every, normalization, tolerance, units, out)
+    zeros = small_graphs(*arguments, features, num_steps, every, normalization, tolerance, units, out)
     return out.double().numpy(), zeros.numpy()
 
 
@@ -252,7 +159,7 @@ class TestSmallGraphs:
         _, arguments = batch([9, 14], num_operators=1)
         features = normal(23, 2, 5)
         whole = torch.zeros(23, 2, 3, 4, 5)
-        compiled.small_graphs(*arguments, features, 3, 1, QR, 2e-6, exact(arguments), whole[:, :, 1:2])
+        small_graphs(*arguments, features, 3, 1, QR, 2e-6, exact(arguments), whole[:, :, 1:2])
         np.testing.assert_array_equal(whole[:, :, 1:2].numpy(), run(arguments, features, 3, 1, QR, 2e-6)[0])
         assert not whole[:, :, [0, 2]].any()
 
@@ -267,19 +174,9 @@ class TestThreads:
         try:
             for num_threads in (1, 2, 3):
                 torch.set_num_threads(num_threads)
-                results.append((compiled.gram(a).numpy(), run(arguments, features, 2, 1, QR, 2e-6)[0]))
+                results.append((gram_matrix(a).numpy(), run(arguments, features, 2, 1, QR, 2e-6)[0]))
         finally:
             torch.set_num_threads(before)
         for gram, trajectory in results[1:]:
             np.testing.assert_array_equal(gram, results[0][0])
             np.testing.assert_array_equal(trajectory, results[0][1])
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-    def test_works_in_a_forked_process(self):
-        a = normal(20_000, 8)
-        compiled.gram(a)  # the parent's threads exist and do not survive the fork
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if np.isfinite(compiled.gram(a).numpy()).all() else 1)
-        assert os.waitpid(child, 0)[1] == 0

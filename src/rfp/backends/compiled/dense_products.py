@@ -1,0 +1,194 @@
+"""Tall matrices times small ones on a CPU: the Gram matrix of a state, and a state times an upper triangle."""
+
+# mypy: disable-error-code="misc, untyped-decorator, no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from rfp.backends.compiled.cached import helper, kernel
+from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
+from rfp.backends.compiled.vectors import (
+    WIDE,
+    aligned_zeros,
+    fma,
+    fma_of_four,
+    lane,
+    number_at,
+    vload,
+    vload_rows,
+    vstore_rows,
+    vzeros,
+)
+from rfp.pages import empty
+
+# Rows copied into a buffer for a dense product: as doubles, 64 columns wide, half of a first-level cache.
+_ROWS = 32 if WIDE else 64
+# Rows that a dense product takes at a time, and so may write beyond the last.
+TALL = 8 if WIDE else 4
+
+
+def _padded_width(k: int) -> int:
+    """k columns in whole vectors."""
+    return (k + 7) // 8 * 8
+
+
+@helper
+def _add_gram_in_fours(a, rows, g):
+    """g += aᵀ a over the first rows: the upper triangle, in tiles of 4 x 8 that stay in registers."""
+    for j in range(0, a.shape[1], 8):
+        for i in range(0, j + 8, 4):
+            s0, s1, s2, s3 = vload_rows(g, i, j, 8)
+            for r in range(rows):
+                left, right = vload(a, (r, i), 4), vload(a, (r, j), 8)
+                s0 = fma(s0, lane(left, 0), right)
+                s1 = fma(s1, lane(left, 1), right)
+                s2 = fma(s2, lane(left, 2), right)
+                s3 = fma(s3, lane(left, 3), right)
+            vstore_rows(s0, s1, s2, s3, g, i, j)
+
+
+@helper
+def _add_gram_in_eights(a, rows, g):
+    """The same sums in tiles of 8 x 8."""
+    for j in range(0, a.shape[1], 8):
+        for i in range(0, j + 8, 8):
+            s0, s1, s2, s3 = vload_rows(g, i, j, 8)
+            s4, s5, s6, s7 = vload_rows(g, i + 4, j, 8)
+            for r in range(rows):
+                right = vload(a, (r, j), 8)
+                s0 = fma(s0, number_at(a, r, i), right)
+                s1 = fma(s1, number_at(a, r, i + 1), right)
+                s2 = fma(s2, number_at(a, r, i + 2), right)
+                s3 = fma(s3, number_at(a, r, i + 3), right)
+                s4 = fma(s4, number_at(a, r, i + 4), right)
+                s5 = fma(s5, number_at(a, r, i + 5), right)
+                s6 = fma(s6, number_at(a, r, i + 6), right)
+                s7 = fma(s7, number_at(a, r, i + 7), right)
+            vstore_rows(s0, s1, s2, s3, g, i, j)
+            vstore_rows(s4, s5, s6, s7, g, i + 4, j)
+
+
+accumulate_gram = _add_gram_in_eights if WIDE else _add_gram_in_fours
+
+
+@kernel
+def _gram_kernel(a, partial, piece, first, last):
+    rows = aligned_zeros(partial, _ROWS, partial.shape[2])
+    for b in range(a.shape[1]):
+        for start in range(first, last, _ROWS):
+            count = min(_ROWS, last - start)
+            for r in range(count):
+                for c in range(a.shape[2]):
+                    rows[r, c] = a[start + r, b, c]
+            accumulate_gram(rows, count, partial[piece, b])
+
+
+def gram_matrix(a: Tensor) -> Tensor:
+    r"""The Gram matrix :math:`a^\top a` in float64, where products of float32 are exact. O(n k²) / 2.
+
+    Args:
+        a: ``[n, k]``, or ``[n, B, k]`` for one matrix a trajectory.
+
+    Returns:
+        ``[k, k]`` or ``[B, k, k]``, the same bits on any number of threads.
+    """
+    if a.dim() == 2:
+        return gram_matrix(a[:, None])[0]
+    n, num_trajectories, k = a.shape
+    bounds = equal_work(np.arange(n + 1), 1 << 11)
+    partial = np.zeros((len(bounds) - 1, num_trajectories, _padded_width(k), _padded_width(k)))
+    run_pieces(_gram_kernel, bounds, as_array("a", a, *a.shape), partial)
+    upper = np.triu(partial.sum(0)[:, :k, :k])
+    return torch.from_numpy(upper + np.triu(upper, 1).transpose(0, 2, 1))
+
+
+@helper
+def _multiply_upper_in_fours(a, rows, w, out):
+    """out = a w over the first rows, w upper triangular; up to ``TALL - 1`` rows more are written."""
+    for j in range(0, a.shape[1], 8):
+        for r in range(0, rows, 4):
+            s0 = vzeros(a, 8)
+            s1, s2, s3 = s0, s0, s0
+            for i in range(0, j + 8, 4):
+                a0, a1, a2, a3 = vload_rows(a, r, i, 4)
+                w0, w1, w2, w3 = vload_rows(w, i, j, 8)
+                s0 = fma_of_four(s0, a0, w0, w1, w2, w3)
+                s1 = fma_of_four(s1, a1, w0, w1, w2, w3)
+                s2 = fma_of_four(s2, a2, w0, w1, w2, w3)
+                s3 = fma_of_four(s3, a3, w0, w1, w2, w3)
+            vstore_rows(s0, s1, s2, s3, out, r, j)
+
+
+@njit(inline="always")
+def _tile_of_eight(a, r, w, j, out, lanes):
+    s0 = vzeros(a, lanes)
+    s1, s2, s3, s4, s5, s6, s7 = s0, s0, s0, s0, s0, s0, s0
+    for i in range(j + lanes):
+        right = vload(w, (i, j), lanes)
+        s0 = fma(s0, number_at(a, r, i), right)
+        s1 = fma(s1, number_at(a, r + 1, i), right)
+        s2 = fma(s2, number_at(a, r + 2, i), right)
+        s3 = fma(s3, number_at(a, r + 3, i), right)
+        s4 = fma(s4, number_at(a, r + 4, i), right)
+        s5 = fma(s5, number_at(a, r + 5, i), right)
+        s6 = fma(s6, number_at(a, r + 6, i), right)
+        s7 = fma(s7, number_at(a, r + 7, i), right)
+    vstore_rows(s0, s1, s2, s3, out, r, j)
+    vstore_rows(s4, s5, s6, s7, out, r + 4, j)
+
+
+@helper
+def _multiply_upper_in_eights(a, rows, w, out):
+    """The same sums, eight rows at a time and 64 bytes of each."""
+    j, width = 0, a.shape[1]
+    while a.itemsize == 4 and j + 16 <= width:
+        for r in range(0, rows, 8):
+            _tile_of_eight(a, r, w, j, out, 16)
+        j += 16
+    while j < width:
+        for r in range(0, rows, 8):
+            _tile_of_eight(a, r, w, j, out, 8)
+        j += 8
+
+
+multiply_upper = _multiply_upper_in_eights if WIDE else _multiply_upper_in_fours
+
+
+@kernel
+def _times_upper_kernel(a, w, out, piece, first, last):
+    rows, product = aligned_zeros(a, _ROWS, w.shape[2]), aligned_zeros(a, _ROWS, w.shape[2])
+    for b in range(a.shape[1]):
+        for start in range(first, last, _ROWS):
+            count = min(_ROWS, last - start)
+            for r in range(count):
+                for c in range(a.shape[2]):
+                    rows[r, c] = a[start + r, b, c]
+            multiply_upper(rows, count, w[b], product)
+            for r in range(count):
+                for c in range(a.shape[2]):
+                    out[start + r, b, c] = product[r, c]
+
+
+def times_upper(a: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
+    r"""The product :math:`a W` with an upper triangular :math:`W`, in the precision of ``a``. O(n k²) / 2.
+
+    Args:
+        a: ``[n, k]``, or ``[n, B, k]``.
+        weight: ``[k, k]``, or ``[B, k, k]``; entries below the diagonal are taken to be zero.
+        out: Like ``a``; may be ``a``, or one step of a trajectory.
+    """
+    out = empty(*a.shape, dtype=a.dtype) if out is None else out
+    if a.dim() == 2:
+        times_upper(a[:, None], weight[None], out[:, None])
+        return out
+    n, num_trajectories, k = a.shape
+    padded = np.zeros((num_trajectories, _padded_width(k), _padded_width(k)), as_array("a", a, *a.shape).dtype)
+    padded[:, :k, :k] = np.triu(weight.numpy())
+    run_pieces(
+        _times_upper_kernel, equal_work(np.arange(n + 1), 1 << 11), a.numpy(), padded, as_array("out", out, *a.shape)
+    )
+    return out

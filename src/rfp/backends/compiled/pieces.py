@@ -1,0 +1,65 @@
+"""Pieces of the work on threads.
+
+A kernel is compiled for one thread and releases the interpreter lock; :func:`run_pieces` calls it on pieces of the work
+from ``torch.get_num_threads()`` Python threads. Numba's ``parallel=True`` is not used: its OpenMP layer kills forked
+data loaders, its own thread pool aborts when two threads call it, and it takes longer to compile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rfp.errors import ArgumentError
+
+
+@cache
+def _pool(process: int, num_threads: int) -> ThreadPoolExecutor:
+    """One pool for each process, because threads do not survive a fork."""
+    return ThreadPoolExecutor(num_threads, thread_name_prefix="rfp")
+
+
+def run_pieces(kernel: Callable[..., object], bounds: Any, *args: object) -> None:
+    """Call ``kernel(*args, piece, *bounds[piece : piece + 2])`` for every piece, on as many threads as PyTorch uses."""
+    pieces = deque(zip(range(len(bounds) - 1), bounds, bounds[1:], strict=False))
+
+    def work() -> None:
+        with suppress(IndexError):  # no piece is left
+            while True:
+                kernel(*args, *pieces.popleft())
+
+    num_threads = torch.get_num_threads()
+    if num_threads == 1 or len(pieces) == 1:
+        return work()
+    for future in [_pool(os.getpid(), num_threads).submit(work) for _ in range(min(num_threads, len(pieces)))]:
+        future.result()
+    return None
+
+
+def equal_work(work: Any, least: int) -> list[int]:
+    """Bounds of at most 32 pieces of equal work, each of at least ``least``, from its running total ``[n + 1]``.
+
+    They do not depend on the number of threads; so neither does a sum over the pieces.
+    """
+    num_pieces = max(1, min(32, int(work[-1]) // least))
+    inner = np.searchsorted(work, np.linspace(0, work[-1], num_pieces + 1)[1:-1])
+    return [0, *inner.tolist(), len(work) - 1]
+
+
+def as_array(name: str, tensor: Tensor, *shape: int) -> Any:
+    """The tensor as an array, if it has this shape and its last axis is contiguous."""
+    if tensor.shape != shape or (tensor.numel() and tensor.size(-1) > 1 and tensor.stride(-1) != 1):
+        raise ArgumentError(
+            f"{name} must have shape {list(shape)} and a contiguous last axis, "
+            f"got {list(tensor.shape)} with strides {list(tensor.stride())}"
+        )
+    return tensor.numpy()

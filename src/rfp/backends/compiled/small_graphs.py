@@ -1,0 +1,216 @@
+"""Many small graphs on a CPU: the whole trajectory of a graph in cache, operators of one pattern together.
+
+A CSR matrix is trusted, no index of it is checked; the shapes of the others are.
+"""
+
+# mypy: disable-error-code="misc, untyped-decorator, no-untyped-def"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rfp.backends.compiled.cached import helper, kernel
+from rfp.backends.compiled.dense_products import TALL
+from rfp.backends.compiled.normalized_columns import normalize_columns
+from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
+from rfp.backends.compiled.vectors import aligned_zeros, fma, vload, vstore, vzeros
+from rfp.backends.problem import Problem, tell_nobody
+from rfp.normalization import Events, dependence_tolerance
+from rfp.operators import MatrixOperator
+from rfp.pages import empty
+
+_CODES = {"none": 0, "l2": 1, "qr": 2}
+
+
+def compiled_trajectory(
+    problem: Problem, storage_dtype: torch.dtype, done: Callable[[int], None] = tell_nobody
+) -> tuple[Tensor, Events]:
+    """The trajectory of all operators, ``[n, B, O, P + 1, k]``, equal to the reference up to rounding.
+
+    O(P O (m k B + n k² B)); the states of a graph never leave the cache except to be stored.
+    """
+    operators = cast("tuple[MatrixOperator, ...]", problem.operators)
+    b, n, k = problem.features.shape
+    steps = problem.num_steps
+    features = problem.features.transpose(0, 1).contiguous()
+    out = empty(n, b, len(operators), steps + 1, k, dtype=problem.features.dtype)
+    units, zeros = problem.rounding_units(), 0
+    for start, stop in _runs_of_one_pattern(operators):
+        csr = operators[start].csr
+        found = small_graphs(
+            csr.crow,
+            csr.col,
+            torch.stack([operator.csr.value.double() for operator in operators[start:stop]]),
+            problem.ptr,
+            features,
+            steps,
+            problem.normalize_every,
+            _CODES[cast(str, problem.normalization)],
+            dependence_tolerance(features.dtype),
+            units[start:stop],
+            out[:, :, start:stop],
+        )
+        zeros += int(found.sum())
+        done(steps * (stop - start))
+    events = {"dependent_columns" if problem.normalization == "qr" else "zero_columns": zeros}
+    return out if storage_dtype == out.dtype else out.to(storage_dtype), events
+
+
+def _runs_of_one_pattern(operators: tuple[MatrixOperator, ...]) -> list[tuple[int, int]]:
+    """Consecutive operators that share their index tensors, as (first, last + 1)."""
+    runs, first = [], 0
+    for i in range(1, len(operators) + 1):
+        if i == len(operators) or operators[i].csr.col is not operators[first].csr.col:
+            runs.append((first, i))
+            first = i
+    return runs
+
+
+@helper
+def _lengths(a, n, lengths):
+    """The norms of the columns."""
+    for c in range(0, a.shape[1], 8):
+        squares = vzeros(a, 8)
+        for r in range(n):
+            row = vload(a, (r, c), 8)
+            squares = fma(squares, row, row)
+        vstore(squares, lengths, (c,))
+    for c in range(a.shape[1]):
+        lengths[c] = np.sqrt(lengths[c])
+
+
+@helper
+def _add_rounding(unit, before, after, noise):
+    """What a product adds to the noise of the columns, given their lengths before and after (rfp.rounding)."""
+    for c in range(len(noise)):
+        noise[c] = (noise[c] * (after[c] / before[c]) + unit * before[c]) if before[c] > 0.0 else 0.0
+
+
+@helper
+def _multiply(crow, col, value, first, n, x, y):
+    """y = S x for the graph of n nodes that starts at node ``first``."""
+    width = x.shape[1]
+    for r in range(n):
+        for c in range(0, width - 8, 16):
+            pair = vzeros(y, 16)
+            for e in range(crow[first + r], crow[first + r + 1]):
+                pair = fma(pair, value[e], vload(x, (col[e] - first, c), 16))
+            vstore(pair, y, (r, c))
+        for c in range(width - width % 16, width, 8):
+            single = vzeros(y, 8)
+            for e in range(crow[first + r], crow[first + r + 1]):
+                single = fma(single, value[e], vload(x, (col[e] - first, c), 8))
+            vstore(single, y, (r, c))
+
+
+@helper
+def _record(a, n, k, out, first, b, o, p):
+    for r in range(n):
+        for c in range(0, k - 7, 8):
+            vstore(vload(a, (r, c), 8), out, (first + r, b, o, p, c))
+        for c in range(k - k % 8, k):
+            out[first + r, b, o, p, c] = a[r, c]
+
+
+@kernel
+def _small_graphs_kernel(
+    crow, col, values, ptr, features, every, code, tolerance, units, out, zeros, piece, start, stop
+):
+    k = features.shape[2]
+    width, largest, twice = (k + 7) // 8 * 8, 0, features.itemsize == 8
+    for graph in range(start, stop):
+        largest = max(largest, ptr[graph + 1] - ptr[graph])
+    rows = largest + TALL - 1  # as multiply_upper writes
+    x, y = aligned_zeros(units, rows, width), aligned_zeros(units, rows, width)
+    g, w = aligned_zeros(units, width, width), aligned_zeros(units, width, width)
+    before, after = aligned_zeros(units, 1, width)[0], aligned_zeros(units, 1, width)[0]
+    noise = aligned_zeros(units, 1, width)[0]
+    for graph in range(start, stop):
+        first, n = ptr[graph], ptr[graph + 1] - ptr[graph]
+        for o in range(values.shape[0]):
+            for b in range(features.shape[1]):
+                for r in range(n):
+                    for c in range(k):
+                        x[r, c] = features[first + r, b, c]
+                _record(x, n, k, out, first, b, o, 0)
+                _lengths(x, n, before)
+                noise[:] = 0.0
+                for p in range(1, out.shape[3]):
+                    _multiply(crow, col, values[o], first, n, x, y)
+                    if code != 0:
+                        _lengths(y, n, after)
+                        _add_rounding(units[o, graph], before, after, noise)
+                    if code != 0 and p % every == 0:
+                        zeros[piece, o] += normalize_columns(
+                            y, n, k, code == 2, twice, tolerance, after, noise, g, w, x
+                        )
+                        before[:] = 1.0
+                        noise[:] = 0.0
+                    else:
+                        x, y = y, x
+                        before, after = after, before
+                    _record(x, n, k, out, first, b, o, p)
+
+
+def small_graphs(
+    crow: Tensor,
+    col: Tensor,
+    values: Tensor,
+    ptr: Tensor,
+    features: Tensor,
+    num_steps: int,
+    normalize_every: int,
+    normalization: int,
+    tolerance: float,
+    units: Tensor,
+    out: Tensor,
+) -> Tensor:
+    r"""The trajectories of many small graphs (Eq. 1-2), one graph at a time in cache and in float64.
+
+    The QR of a graph is that of :func:`rfp.normalization.qr`: :math:`R_{ii} > 0`, and a column whose residual is at
+    most ``tolerance`` times the largest column norm, or may be rounding, becomes zero. It is computed as
+    :math:`q = a R^{-1}` with :math:`R^\top R = a^\top a` where the condition number allows, else by Gram-Schmidt run
+    twice.
+
+    Args:
+        crow: ``[n + 1]`` rows of the block-diagonal batch operator.
+        col: ``[nnz]``.
+        values: ``[O, nnz]``, operators on the same pattern.
+        ptr: ``[num_graphs + 1]``.
+        features: ``[n, B, k]`` float32 or float64.
+        num_steps: P.
+        normalize_every: w.
+        normalization: 0 none, 1 l2, 2 qr.
+        tolerance: See above.
+        units: ``[O, num_graphs]`` float64, the rounding of a product (:class:`rfp.rounding.Rounding`).
+        out: ``[n, B, O, P + 1, k]``, filled; axes but the last may be strided.
+
+    Returns:
+        ``[O]``, the zero columns after each normalisation, summed over steps, graphs and trajectories.
+
+    O(P O B (nnz k + n k²)); memory beside ``out``: two states of the largest graph a thread.
+    """
+    n, num_trajectories, k = features.shape
+    bounds = equal_work(ptr.numpy(), 1 << 9)
+    zeros = np.zeros((len(bounds) - 1, len(values)), np.int64)
+    run_pieces(
+        _small_graphs_kernel,
+        bounds,
+        crow.numpy(),
+        col.numpy(),
+        as_array("values", values, len(values), len(col)),
+        ptr.numpy(),
+        as_array("features", features, len(crow) - 1, num_trajectories, k),
+        normalize_every,
+        normalization,
+        tolerance,
+        as_array("units", units, len(values), len(ptr) - 1),
+        as_array("out", out, n, num_trajectories, len(values), num_steps + 1, k),
+        zeros,
+    )
+    return torch.from_numpy(zeros.sum(0))

@@ -1,0 +1,172 @@
+"""Numbers in vector registers, as Numba's kernels write them: load, store, multiply and add, fetch ahead.
+
+The kernels are written on explicit vectors. Left to itself LLVM keeps the accumulators of these loops in memory and
+fetches nothing ahead, which made the sparse product four times as slow. No index is checked.
+"""
+
+# mypy: disable-error-code="misc, untyped-decorator, no-untyped-def"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+from rfp.backends.compiled.cached import helper
+
+# Registers of 512 bits: eight of them hold a tile of a dense product, and eight chains of additions keep two
+# multipliers busy. Of the shorter registers of other processors four rows of a tile take as many.
+WIDE = bool(get_host_cpu_features().get("avx512f"))
+
+
+class Vector(types.Type):
+    """``lanes`` numbers in registers."""
+
+    def __init__(self, dtype: Any, lanes: int) -> None:
+        self.dtype, self.lanes = dtype, lanes
+        super().__init__(f"Vector({dtype}, {lanes})")
+
+    @property
+    def llvm(self) -> Any:
+        return ir.VectorType(ir.FloatType() if self.dtype == types.float32 else ir.DoubleType(), self.lanes)
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector: Vector) -> None:
+        super().__init__(manager, vector, vector.llvm)
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any, first: int, target: Any) -> Any:
+    """Address of ``array[index]``, the arguments ``first`` and ``first + 1``, as a pointer to ``target``."""
+    array_type, index_type = signature.args[first : first + 2]
+    array = context.make_array(array_type)(context, builder, args[first])
+    places = zip(cgutils.unpack_tuple(builder, args[first + 1]), index_type, strict=True)
+    index = [context.cast(builder, place, kind, types.intp) for place, kind in places]
+    pointer = cgutils.get_item_pointer(context, builder, array_type, array, index, wraparound=False)
+    return builder.bitcast(pointer, target.as_pointer())
+
+
+@intrinsic(prefer_literal=True)
+def vzeros(_: Any, array: Any, lanes: Any) -> Any:
+    """A vector of zeros of the array's type."""
+    vector = Vector(array.dtype, lanes.literal_value)
+    return vector(array, lanes), lambda context, builder, signature, args: ir.Constant(vector.llvm, None)
+
+
+@intrinsic(prefer_literal=True)
+def vload(_: Any, array: Any, index: Any, lanes: Any) -> Any:
+    """``array[..., c : c + lanes]`` for the index ``(..., c)``."""
+    vector = Vector(array.dtype, lanes.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature, args, 0, vector.llvm)
+        return builder.load(pointer, align=array.dtype.bitwidth // 8)
+
+    return vector(array, index, lanes), generate
+
+
+@intrinsic
+def vstore(_: Any, vector: Any, array: Any, index: Any) -> Any:
+    """``array[..., c : c + lanes] = vector``, rounded to the array's type."""
+    target = Vector(array.dtype, vector.lanes).llvm
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = args[0]
+        if vector.dtype != array.dtype:
+            value = (builder.fptrunc if array.dtype == types.float32 else builder.fpext)(value, target)
+        builder.store(value, _pointer(context, builder, signature, args, 1, target), align=array.dtype.bitwidth // 8)
+
+    return types.void(vector, array, index), generate
+
+
+@intrinsic
+def fma(_: Any, total: Any, factor: Any, vector: Any) -> Any:
+    """``total + factor * vector``; the factor is a number or a vector."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = args[1]
+        if not isinstance(factor, Vector):
+            empty = ir.Constant(vector.llvm, ir.Undefined)
+            value = context.cast(builder, value, factor, vector.dtype)
+            value = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+            value = builder.shuffle_vector(value, empty, ir.Constant(ir.VectorType(ir.IntType(32), vector.lanes), None))
+        return builder.fadd(args[0], builder.fmul(value, args[2], flags=("contract",)), flags=("contract",))
+
+    return total(total, factor, vector), generate
+
+
+@intrinsic(prefer_literal=True)
+def lane(_: Any, vector: Any, lane: Any) -> Any:
+    """One number of a vector."""
+    place = ir.Constant(ir.IntType(32), lane.literal_value)
+    return vector.dtype(vector, lane), lambda context, builder, signature, args: builder.extract_element(args[0], place)
+
+
+@intrinsic
+def prefetch(_: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of ``array[index]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, word = ir.IntType(8), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_read, every_level, data = (ir.Constant(word, flag) for flag in (0, 3, 1))
+        builder.call(prefetch, [_pointer(context, builder, signature, args, 0, byte), to_read, every_level, data])
+
+    return types.void(array, index), generate
+
+
+@njit(inline="always")
+def sum_of_lanes(v):
+    left = (lane(v, 0) + lane(v, 1)) + (lane(v, 2) + lane(v, 3))
+    return left + ((lane(v, 4) + lane(v, 5)) + (lane(v, 6) + lane(v, 7)))
+
+
+@njit(inline="always")
+def vload_rows(a, i, j, lanes):
+    return (
+        vload(a, (i, j), lanes),
+        vload(a, (i + 1, j), lanes),
+        vload(a, (i + 2, j), lanes),
+        vload(a, (i + 3, j), lanes),
+    )
+
+
+@njit(inline="always")
+def vstore_rows(s0, s1, s2, s3, a, i, j):
+    vstore(s0, a, (i, j))
+    vstore(s1, a, (i + 1, j))
+    vstore(s2, a, (i + 2, j))
+    vstore(s3, a, (i + 3, j))
+
+
+@njit(inline="always")
+def fma_of_four(s, a, w0, w1, w2, w3):
+    return fma(fma(fma(fma(s, lane(a, 0), w0), lane(a, 1), w1), lane(a, 2), w2), lane(a, 3), w3)
+
+
+@njit(inline="always")
+def number_at(a, i, j):
+    """One number, without the look at negative indices that `a[i, j]` begins with."""
+    return lane(vload(a, (i, j), 1), 0)
+
+
+@helper
+def aligned_zeros(like, rows, width):
+    """Zeros of the type of ``like``, ``[rows, width]``, at the start of a cache line: no vector lies across two."""
+    flat = np.zeros(rows * width + 64 // like.itemsize, like.dtype)
+    first = (64 - np.int64(flat.ctypes.data) % 64) % 64 // like.itemsize
+    return flat[first : first + rows * width].reshape(rows, width)
+
+
+@njit(inline="always")
+def clear_rows(a, rows):
+    for r in range(rows):
+        for c in range(0, a.shape[1], 8):
+            vstore(vzeros(a, 8), a, (r, c))

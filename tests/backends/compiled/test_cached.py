@@ -1,0 +1,79 @@
+"""What was compiled is kept on disk, and compiled again when any file of the kernels changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numba")
+from rfp.backends.compiled import cached, dense_products, small_graphs, sparse_product
+
+# A package whose kernel calls a helper of another file; it prints what the kernel gives and how often it was read.
+HELPERS = """from kept.cached import helper
+
+@helper
+def more(x):
+    return x + 1
+"""
+KERNELS = """from kept.cached import kernel
+from kept.helpers import more
+
+@kernel
+def twice(x):
+    return 2 * more(x)
+"""
+CALL = (
+    "from kept.kernels import twice\n"
+    "print(twice(3), sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values()))"
+)
+
+
+def called(folder: Path) -> list[int]:
+    """Result of the kernel, times it was read from disk, times it was compiled, in a new process."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=True)
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_a_change_in_what_a_kernel_calls_is_noticed(tmp_path: Path) -> None:
+    package = tmp_path / "kept"
+    package.mkdir()
+    shutil.copy(cached.__file__, package / "cached.py")
+    for name, text in {"__init__": "", "helpers": HELPERS, "kernels": KERNELS}.items():
+        (package / f"{name}.py").write_text(text)
+    assert called(tmp_path) == [8, 0, 1]
+    assert called(tmp_path) == [8, 1, 0]
+    os.utime(package / "kernels.py", (0, 0))  # what the files say counts, not when they were copied
+    assert called(tmp_path) == [8, 1, 0]
+    (package / "helpers.py").write_text(HELPERS.replace("x + 1", "x + 2"))
+    assert called(tmp_path) == [10, 0, 1]
+
+
+def compiled_parts(function: Any) -> Iterator[Any]:
+    """The functions, compiled or intrinsic, that a compiled function names, and those that they name."""
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        part = getattr(value, "py_func", None) or getattr(value, "_defn", None)
+        if part is not None:
+            yield part
+            yield from compiled_parts(part)
+
+
+def test_what_kernels_call_stands_beside_them() -> None:
+    """Else another file could change what they are, and nobody would notice."""
+    kernels = [
+        dense_products._gram_kernel,
+        dense_products._times_upper_kernel,
+        small_graphs._small_graphs_kernel,
+        sparse_product._sparse_product_kernel,
+    ]
+    found = {part.__name__: part.__module__ for kernel in kernels for part in compiled_parts(kernel.py_func)}
+    assert {"vload", "fma", "aligned_zeros", "normalize_columns", "_gather"} <= set(found)
+    assert {module.rpartition(".")[0] for module in found.values()} == {"rfp.backends.compiled"}
