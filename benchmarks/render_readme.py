@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from rfp.bench.cases import CASES
-from rfp.bench.result_file import BenchRow, is_detail, read, slope
+from rfp.bench.result_file import BenchRow, is_detail, read_rows, scaling_slope
 from rfp.train import Result, read_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +65,7 @@ def table() -> str:
     for path in result_files():
         with path.open(newline="") as file:
             facts = next(csv.DictReader(file))
-        rows = read(path)
+        rows = read_rows(path)
         copies = any(row.times_copy for row in rows)
         threads = "" if is_gpu(facts) else f"{facts['threads']} threads, "
         lines += ["", f"{facts['device']}, {threads}torch {facts['torch']}, copy {facts['copy_gb_per_s']} GB/s:", ""]
@@ -77,7 +77,7 @@ def table() -> str:
             ours = "" if row.ratio is None or row.name.startswith("rfp,") else times(row.ratio)
             line = f"| {row.case} | {row.name} | {seconds(row.seconds)} | {ours} |"
             lines.append(line + (f" {times(row.times_copy)} |" if row.times_copy else " |" if copies else ""))
-        fitted = slope(rows)
+        fitted = scaling_slope(rows)
         if fitted is not None:
             lines += ["", f"Log-log slope of time against edges: {fitted:.2f}."]
         peaks = [row for row in rows if row.peak_over_result]
@@ -122,7 +122,7 @@ def speed_table() -> str:
     lines = ["| | machine | rfp | best peer | its time | ratio |", "|---|---|---|---|---|---|"]
     for case, title in SHORT.items():
         for path in result_files():
-            rows = [row for row in read(path) if row.case == case and row.seconds is not None]
+            rows = [row for row in read_rows(path) if row.case == case and row.seconds is not None]
             ours, peer = next((row for row in rows if row.name == "rfp"), None), best_peer(rows)
             if ours is None:  # a machine on which this case was not measured
                 continue
@@ -182,9 +182,9 @@ def main() -> int:
             print("README.md does not show the committed results; run python benchmarks/render_readme.py")
         return int(fresh != text)
     readme.write_text(fresh)
-    from rfp.viz.benchmark import plot
+    from rfp.viz.benchmark import plot_benchmark
 
-    plot(result_files(), ROOT / "docs" / "images" / "benchmark.png")
+    plot_benchmark(result_files(), ROOT / "docs" / "images" / "benchmark.png")
     return 0
 
 

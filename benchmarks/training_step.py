@@ -27,7 +27,7 @@ from rfp.data import load
 from rfp.environment import environment
 from rfp.nn import RFPModel, neighbors
 from rfp.train.batches import Batches
-from rfp.train.evaluation import predict
+from rfp.train.evaluation import predict_batches
 from rfp.train.lightning_run import fit
 from rfp.train.losses import MeanLoss
 from rfp.train.run_config import RunConfig
@@ -223,10 +223,10 @@ def measure(arguments: argparse.Namespace, loaded, device: torch.device) -> None
             )
             print(rows[-1], flush=True)
         val = Batches(loaded, "val", 0, batch_size=8 * arguments.batch_size)
-        predict(loops["RFP"].model, val, loaded.task.kind)
+        predict_batches(loops["RFP"].model, val, loaded.task.kind)
         wait()
         started = time.perf_counter()
-        predict(loops["RFP"].model, val, loaded.task.kind)
+        predict_batches(loops["RFP"].model, val, loaded.task.kind)
         wait()
         print(f"  validation {1e3 * (time.perf_counter() - started):.1f} ms", flush=True)
         for with_rfp in (True, False):

@@ -25,7 +25,7 @@ from rfp.theory import (
     rank,
     rho,
 )
-from rfp.viz.convergence import plot
+from rfp.viz.convergence import plot_convergence
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, RED, GREY, GREEN = "#1b6ca8", "#d1495b", "#8d99ae", "#2a9d8f"
@@ -45,7 +45,7 @@ def communities() -> nx.Graph:
 
 def rate() -> None:
     """Proposition 4.2 where its assumptions hold."""
-    plot(convergence(communities(), num_channels=4, num_steps=48), IMAGES / "convergence-rate.png")
+    plot_convergence(convergence(communities(), num_channels=4, num_steps=48), IMAGES / "convergence-rate.png")
 
 
 def exceptions() -> None:

@@ -115,17 +115,40 @@ def test_no_way_up_is_hidden(source: str) -> None:
     assert "encode" not in upward("cli", source)
 
 
-# scikit-learn's estimator is the same encoding under its own name there.
-SEVERAL = {"RandomFeaturePropagation"}
+# Public names of several packages, the same thing in each: scikit-learn's estimator and the module; `rfp.encode` and
+# `rfp.partitioned.encode`; `rfp.data.load` and `rfp.new_nodes.load`. And what starts a program.
+SEVERAL = {"RandomFeaturePropagation", "encode", "load", "main"}
 
 
-def test_a_class_has_a_name_of_its_own() -> None:
+def public_names(path: Path) -> set[str]:
+    """The classes, functions and constants that a file defines at its top."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        parts = [part for target in targets if target is not None for part in ast.walk(target)]
+        names |= {part.id for part in parts if isinstance(part, ast.Name) and part.id.isupper()}
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+    return {name for name in names if not name.startswith("_")}
+
+
+def homes_of(names: dict[Path, set[str]]) -> dict[str, list[str]]:
     homes: dict[str, list[str]] = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert {name: found for name, found in homes.items() if len(found) > 1 and name not in SEVERAL} == {}
+    for path, found in names.items():
+        for name in found:
+            homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    return {name: found for name, found in homes.items() if len(found) > 1}
+
+
+def test_a_name_stands_once() -> None:
+    twice = homes_of({path: public_names(path) for path in sorted(ROOT.rglob("*.py"))})
+    assert {name: found for name, found in twice.items() if name not in SEVERAL} == {}
+
+
+def test_a_file_has_a_name_of_its_own() -> None:
+    """But for the verbs of the command, which are called as the user calls them."""
+    files = [path for path in sorted(ROOT.rglob("*.py")) if path.stem != "__init__" and path.parent != ROOT / "cli"]
+    assert homes_of({path: {path.stem} for path in files}) == {}
 
 
 def test_every_file_has_a_layer() -> None:

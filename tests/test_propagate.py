@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import rfp
-from rfp.backends.sparse.loop import sparse_steps
+from rfp.backends.sparse.fast_loop import sparse_steps
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, NumericalError
 from rfp.one_loop import states

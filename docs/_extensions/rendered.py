@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import re
+import runpy
 import tempfile
 import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 from generated_files import DOCS, PARTS, ROOT, write
 from sphinx.application import Sphinx
@@ -18,11 +17,10 @@ from typer.testing import CliRunner
 
 from rfp.bench import partitioned_report as large
 from rfp.bench.cases import CASES
-from rfp.bench.partitioned import Measured
-from rfp.bench.partitioned import read as read_partitioned
+from rfp.bench.partitioned import Measured, read_measured
 from rfp.cli.main import app as command_line
 from rfp.reproduce import TABLES
-from rfp.reproduce.standing import as_markdown, standings
+from rfp.reproduce.standing import standings, standings_as_markdown
 from rfp.train import read_results
 
 RESULTS = ROOT / "results"
@@ -54,7 +52,7 @@ def table(name: int | str) -> str:
 
 
 def cells() -> str:
-    return as_markdown(standings(read_results(RESULTS)))
+    return standings_as_markdown(standings(read_results(RESULTS)))
 
 
 def products_tried() -> str:
@@ -102,7 +100,7 @@ def partitioned_rows() -> tuple[str, list[Measured]]:
     for path in sorted((ROOT / "benchmarks" / "results").glob("partitioned-*.csv")):
         with path.open(newline="") as file:
             facts = next(csv.DictReader(file))
-        return f"{facts['device']}, {facts['cores']} cores, torch {facts['torch']}", read_partitioned(path)
+        return f"{facts['device']}, {facts['cores']} cores, torch {facts['torch']}", read_measured(path)
     return "", []
 
 
@@ -111,7 +109,7 @@ def partitioned_growth() -> str:
     machine, rows = partitioned_rows()
     if not large.growth(rows, "all"):
         return "No measurements are committed yet."
-    first, slope = large.growth(rows, "all")[0], large.slope(rows)
+    first, slope = large.growth(rows, "all")[0], large.growth_slope(rows)
     said = "" if slope is None else f" Log-log slope of the time in all from 10⁶ on: {slope:.2f}."
     lines = [f"{machine}; k = {first.channels}, P = {first.steps}.{said}", "", large.growth_table(rows)]
     if (DOCS / "images" / "partitioned-growth.png").exists():
@@ -136,29 +134,19 @@ def partitioned_forecast() -> str:
     return large.forecast_table(rows) if large.growth(rows, "steps") else "No measurements are committed yet."
 
 
-def benchmarks() -> ModuleType:
-    """The renderer of the README's tables."""
-    spec = importlib.util.spec_from_file_location("render_readme", ROOT / "benchmarks" / "render_readme.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def generate(app: Sphinx) -> None:
-    speed = benchmarks()
+    speed = runpy.run_path(str(ROOT / "benchmarks" / "render_readme.py"))  # the renderer of the README's tables
     parts: dict[str, Callable[[], str]] = {
         "cases": cases,
         "cells": cells,
         "extras": extras,
         "products-tried": products_tried,
-        "benchmark": speed.table,
-        "counting": speed.count_table,
+        "benchmark": speed["table"],
+        "counting": speed["count_table"],
         "partitioned-growth": partitioned_growth,
         "partitioned-pairs": partitioned_pairs,
         "partitioned-forecast": partitioned_forecast,
-        "zinc": speed.zinc_table,
+        "zinc": speed["zinc_table"],
     }
     parts |= {f"table-{name}": partial(table, name) for name in (*TABLES, "links")}
     for name, render in parts.items():

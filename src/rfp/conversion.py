@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rfp.available import is_scipy_sparse
 from rfp.edge_table.frames import is_frame, load_frame
-from rfp.edge_table.options import LoadedGraph, TableOptions
+from rfp.edge_table.table_options import LoadedGraph, TableOptions
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph, batch_graphs
 

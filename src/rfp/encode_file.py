@@ -181,7 +181,7 @@ def encode_file(
         FileError: An input cannot be read, or an output is there already.
         WriteError: The output cannot be written.
     """
-    _check(job)
+    _check_job(job)
     clock = _Clock()
     progress.stage(f"reading {', '.join(job.files)}", None)
     loaded = read_files(job.files, job.options)
@@ -207,7 +207,7 @@ def encode_file(
     return {**about, "seconds": clock.seconds}
 
 
-def _check(job: FileJob) -> None:
+def _check_job(job: FileJob) -> None:
     job.kept  # noqa: B018 - raises if there are no such steps
     if job.stream and job.fastrp is not None:
         raise ArgumentError("FastRP adds up its steps and holds k columns alone: leave --stream out")

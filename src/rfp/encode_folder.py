@@ -128,7 +128,7 @@ def _plain_obstacle(job: FileJob) -> str | None:
 
 
 def _argument_obstacle(job: FileJob) -> str | None:
-    from rfp.partitioned.encode import plain_arguments
+    from rfp.partitioned.encode_source import plain_arguments
 
     try:
         plain_arguments(job.settings)
@@ -233,7 +233,7 @@ def encode_folder(
         steps_aloud: Whether it gets one for every finished step, with the time left.
     """
     from rfp.partitioned.dask_executor import Dask
-    from rfp.partitioned.encode import encode_source
+    from rfp.partitioned.encode_source import encode_source
     from rfp.partitioned.layout import Layout
     from rfp.partitioned.sources import FileSource
 
@@ -345,7 +345,7 @@ class _StepClock:
         return 1 + int(operator) * self.steps + int(p)
 
     def tick(self, step: str, what: str, done: int, total: int) -> None:
-        from rfp.partitioned.encode import PREPARING
+        from rfp.partitioned.encode_source import PREPARING
 
         # A step before the current one is repaired, not made.
         if step != PREPARING and (self.current is None or self.number(step) > self.number(self.current)):

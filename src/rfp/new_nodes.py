@@ -21,7 +21,7 @@ from torch import Tensor
 from rfp.trajectory import Trajectory
 from rfp.trajectory.arrivals import extend
 from rfp.trajectory.replay import replay
-from rfp.trajectory.state_file import save
+from rfp.trajectory.state_file import save_trajectory as save
 from rfp.trajectory.step_factors import find_factors
 
 __all__ = ["extend", "load", "replay", "save", "step_factors"]

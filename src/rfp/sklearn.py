@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from rfp.conversion import as_graph
-from rfp.edge_table.options import LoadedGraph
+from rfp.edge_table.table_options import LoadedGraph
 from rfp.encode import encode
 from rfp.errors import MissingExtraError
 from rfp.graph import Graph

@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from rfp.triton_hashing import GOLDEN, mix
+from rfp.triton_hashing import GOLDEN_WORD, mixed_word
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
 DISTRIBUTION_CODES = {"normal": 1, "rademacher": 2, "uniform": 3}
@@ -32,7 +32,7 @@ def draw_pairs(stream, key, node, pair, DISTRIBUTION: tl.constexpr):
         pair: int64, number of the pair of channels.
         DISTRIBUTION: A value of ``DISTRIBUTION_CODES``.
     """
-    word = mix(mix(stream + key + (node + 1) * GOLDEN) + (pair + 1) * GOLDEN)
+    word = mixed_word(mixed_word(stream + key + (node + 1) * GOLDEN_WORD) + (pair + 1) * GOLDEN_WORD)
     high = ((word >> 40) & 0xFFFFFF).to(tl.int32)  # 24 bits of each half
     low = ((word >> 8) & 0xFFFFFF).to(tl.int32)
     if DISTRIBUTION == 1:

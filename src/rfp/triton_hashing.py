@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rfp import hashing
 
-GOLDEN = tl.constexpr(hashing.GOLDEN)
+GOLDEN_WORD = tl.constexpr(hashing.GOLDEN)
 _FIRST = tl.constexpr(hashing._MULTIPLIER_1)
 _SECOND = tl.constexpr(hashing._MULTIPLIER_2)
 _SOURCE = tl.constexpr(hashing.SOURCE)
@@ -21,7 +21,7 @@ _BLOCK = 512
 
 
 @triton.jit
-def mix(z):
+def mixed_word(z):
     """:func:`rfp.hashing.mix` on ``int64``; the masks make the arithmetic shifts logical ones."""
     z = z ^ ((z >> 30) & 0x3FFFFFFFF)
     z = z * _FIRST
@@ -47,7 +47,7 @@ def add_edge_words(sums, source, target, live, batch, offsets, SINGLE: tl.conste
         first = tl.load(offsets + graph, mask=live, other=0).to(tl.int64)
         source -= first
         target -= first
-    word = mix(source * _SOURCE + target * GOLDEN)
+    word = mixed_word(source * _SOURCE + target * GOLDEN_WORD)
     word = tl.where(word == 0, _LOOP_AT_ZERO, word)
     if SINGLE:
         tl.atomic_add(sums, tl.sum(tl.where(live, word, 0), axis=0), sem="relaxed")
@@ -83,7 +83,7 @@ def _keys_kernel(offsets, sums, num_graphs, BLOCK: tl.constexpr):
     start = tl.load(offsets + graph, mask=live, other=0).to(tl.int64)
     size = tl.load(offsets + graph + 1, mask=live, other=0).to(tl.int64) - start
     total = tl.load(sums + graph, mask=live, other=0)
-    tl.store(sums + graph, mix(mix(size * GOLDEN + 1) + total), mask=live)
+    tl.store(sums + graph, mixed_word(mixed_word(size * GOLDEN_WORD + 1) + total), mask=live)
 
 
 def graph_keys(edge_index: Tensor, offsets: Tensor, batch: Tensor | None) -> Tensor:

@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rfp.csr import CSR, places
-from rfp.triton_hashing import GOLDEN, add_edge_words, mix
+from rfp.triton_hashing import GOLDEN_WORD, add_edge_words, mixed_word
 
 BLOCK = 256
 INT32_MAX = 2**31 - 1
@@ -144,7 +144,7 @@ def _rows_kernel(
     start = tl.load(offsets + graph, mask=there, other=0).to(tl.int64)
     nodes = tl.load(offsets + graph + 1, mask=there, other=0).to(tl.int64) - start
     words = tl.load(sums + graph, mask=there, other=0)
-    tl.store(sums + graph, mix(mix(nodes * GOLDEN + 1) + words), mask=there)
+    tl.store(sums + graph, mixed_word(mixed_word(nodes * GOLDEN_WORD + 1) + words), mask=there)
 
 
 def _floating(weight: Tensor) -> Tensor:

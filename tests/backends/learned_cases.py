@@ -190,7 +190,7 @@ def zero_products() -> dict[str, Case]:
 
 def solve(case: Case, device: str) -> tuple[Tensor, list[Tensor], dict[str, int]]:
     """States, gradients of the blocks and events by the kernels."""
-    from rfp.backends.learned import driver as learned
+    from rfp.backends.learned import learned_trajectory as learned
     from rfp.normalization import count_events
     from rfp.operators import blocks_of
 

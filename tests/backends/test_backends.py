@@ -109,7 +109,7 @@ def test_impossible_or_unknown_backends_are_refused() -> None:
 
 def test_without_numba_the_sparse_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with_numba = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
-    for module in ("rfp.backends.compiled", "rfp.backends.sparse.loop", "rfp.backends.sparse.segments"):
+    for module in ("rfp.backends.compiled", "rfp.backends.sparse.fast_loop", "rfp.backends.sparse.segments"):
         monkeypatch.setattr(f"{module}.compiled_available", lambda: False)
     without = rfp.encode(nx.karate_club_graph(), num_channels=4, num_steps=3)
     assert without.report.backend == "sparse"

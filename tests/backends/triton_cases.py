@@ -243,7 +243,7 @@ def told(problem: Problem, backend: Backend) -> str:
 
 def solve_fused() -> dict[str, Any]:
     from rfp.backends.fused import FUSED
-    from rfp.backends.fused import driver as fused
+    from rfp.backends.fused import kernel_launches as fused
 
     results: dict[str, Any] = {}
     for name, case in fused_cases().items():
@@ -278,7 +278,7 @@ def solve_fused() -> dict[str, Any]:
 
 def solve_sparse() -> dict[str, Any]:
     from rfp.backends.cuda_sparse import CUDA_SPARSE, row_plan
-    from rfp.backends.cuda_sparse import driver as cuda_sparse
+    from rfp.backends.cuda_sparse import gpu_steps as cuda_sparse
     from rfp.errors import NumericalError
 
     # Heavy rows and several blocks in small graphs, and few programs: the interpreter takes them one after the other.

@@ -102,7 +102,7 @@ def test_measure_counts_calls_and_memory() -> None:
 def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours says its error, which is that of k = 64 samples; PyG's is run where its n^2 entries fit."""
     graph = generated_graphs.power_law(1500, 6000)
-    ours, peer = walk_case.of_size(graph, 6000)
+    ours, peer = walk_case.walk_contenders(graph, 6000)
     assert ours.name.startswith("rfp, 6,000 edges (rms error 0.")
     estimate, exact = ours.run(), peer.run().random_walk_pe  # type: ignore[misc]
     assert estimate.value.shape == exact.shape == (1500, 16)
@@ -112,7 +112,7 @@ def test_return_probabilities_of_growing_graphs(monkeypatch: pytest.MonkeyPatch)
     assert 0 < error < spread
     assert walk_case.errors(graph, exact)[0] < 1e-5
     monkeypatch.setattr(walk_case, "PYG_MAX_NODES", 1000)
-    _, peer = walk_case.of_size(graph, 6000)
+    _, peer = walk_case.walk_contenders(graph, 6000)
     assert peer.run is None
     assert "n^2 entries" in peer.skip
 
@@ -122,8 +122,8 @@ def test_slope_of_a_known_law() -> None:
         BenchRow("scaling", "x", 1e-8 * edges**1.05, None, None, 1, None, None, None, edges, "")
         for edges in (10, 1000, 10**6)
     ]
-    assert result_file.slope(rows) == pytest.approx(1.05)
-    assert result_file.slope(rows[:1]) is None
+    assert result_file.scaling_slope(rows) == pytest.approx(1.05)
+    assert result_file.scaling_slope(rows[:1]) is None
 
 
 @pytest.fixture
@@ -167,16 +167,16 @@ def test_command_writes_a_result_file(tmp_path: Path) -> None:
     assert float(lines[0]["peak_over_result"]) == 2.5
     assert lines[0]["torch"] == torch.__version__
     assert (tmp_path / "p.png").stat().st_size > 1000
-    assert [row.name for row in result_file.read(path)] == ["ours", "peer", "a tenth", "absent"]
+    assert [row.name for row in result_file.read_rows(path)] == ["ours", "peer", "a tenth", "absent"]
 
 
 @pytest.mark.usefixtures("tiny")
 def test_rows_of_other_cases_stay(tmp_path: Path) -> None:
     rows, facts = runner.run_cases(["tiny"], "cpu", None, say=lambda line: None)
     other = [BenchRow("older", "x", 1.0, 1.0, 1.0, 1, 1.0, 0.0, None, 0, "")]
-    result_file.write(other, facts, tmp_path, "cpu")
-    path = result_file.write(rows, facts, tmp_path, "cpu")
-    assert [row.case for row in result_file.read(path)] == ["older", "tiny", "tiny", "tiny", "tiny"]
+    result_file.write_rows(other, facts, tmp_path, "cpu")
+    path = result_file.write_rows(rows, facts, tmp_path, "cpu")
+    assert [row.case for row in result_file.read_rows(path)] == ["older", "tiny", "tiny", "tiny", "tiny"]
 
 
 def test_cases_that_need_a_gpu_are_skipped_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_a_case_that_fails_its_gate_stops_and_says_so(monkeypatch: pytest.Monkey
     monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
     done = CliRunner().invoke(app, ["bench", "broken", "-o", str(tmp_path)])
     assert done.exit_code == 1
-    (row,) = result_file.read(next(tmp_path.glob("*.csv")))
+    (row,) = result_file.read_rows(next(tmp_path.glob("*.csv")))
     assert (row.name, row.seconds, row.skipped) == ("stopped", None, "GateError: the features differ by 0.5")
 
 
@@ -229,7 +229,7 @@ def test_a_peer_that_fails_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatc
 
 
 def test_plots_of_several_machines(tmp_path: Path) -> None:
-    from rfp.viz.benchmark import plot
+    from rfp.viz.benchmark import plot_benchmark
 
     files = []
     for number in range(2):
@@ -239,8 +239,8 @@ def test_plots_of_several_machines(tmp_path: Path) -> None:
         ]
         bars = [BenchRow("large", name, t, t, t, 1, t, None, None, 0, "") for name, t in (("rfp", 1.0), ("peer", 3.0))]
         folder = tmp_path / str(number)
-        files.append(result_file.write([*bars, *scaling], {"device": f"machine {number}"}, folder, "cpu"))
-    picture = plot(files, tmp_path / "both.png")
+        files.append(result_file.write_rows([*bars, *scaling], {"device": f"machine {number}"}, folder, "cpu"))
+    picture = plot_benchmark(files, tmp_path / "both.png")
     assert picture.stat().st_size > 10_000
     assert [result_file.machine(path) for path in files] == ["machine 0", "machine 1"]
 
@@ -307,7 +307,7 @@ def test_command_times_one_contender_and_compares(tmp_path: Path) -> None:
     done = run.invoke(app, ["bench", "tiny", "--only", "PEER", "-o", str(tmp_path / "old"), "--compare", str(old)])
     assert done.exit_code == 0, done.output
     assert "nothing became slower" in done.output
-    assert [row.name for row in result_file.read(old)] == ["a tenth", "absent", "ours", "peer"]
+    assert [row.name for row in result_file.read_rows(old)] == ["a tenth", "absent", "ours", "peer"]
     text = old.read_text().replace("0.25,0.25,0.25", "0.15,0.15,0.15")
     old.write_text(text)
     done = run.invoke(app, ["bench", "tiny", "-o", str(tmp_path / "new"), "--compare", str(old)])

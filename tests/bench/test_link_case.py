@@ -25,7 +25,7 @@ def test_intersections_are_common_neighbours(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_every_contender_runs() -> None:
-    contenders = list(link_case.of_size(300, 1500, 400, "cpu"))
+    contenders = list(link_case.link_contenders(300, 1500, 400, "cpu"))
     assert len(contenders) == 4
     for contender in contenders:
         assert contender.run is not None
@@ -36,4 +36,4 @@ def test_every_contender_runs() -> None:
 def test_a_wrong_peer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_case, "intersections", lambda graph, pairs: torch.ones(pairs.size(1)).double())
     with pytest.raises(GateError, match="by intersections differ"):
-        next(link_case.of_size(300, 1500, 400, "cpu"))
+        next(link_case.link_contenders(300, 1500, 400, "cpu"))

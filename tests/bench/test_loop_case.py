@@ -52,7 +52,7 @@ def test_every_contender_of_the_loop_runs(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_model_of_the_loop_trains_on_its_encoding(products: bool) -> None:
     """The embedding of the trajectory gets a gradient, and each step draws anew."""
     torch.manual_seed(0)
-    settings = loop_case.WITH_PRODUCTS if products else loop_case.LINEAR
+    settings = loop_case.WITH_PRODUCTS if products else loop_case.LINEAR_SETTINGS
     model = loop_case.PlainGINE(settings, products=products, num_layers=1, width=8)
     batch = drawn_task(molecule_like(6)).batch(torch.arange(6))
     batch.num_graphs = 6

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from rfp.bench.partitioned import Measured, Run, draw_edges, measure, read, runs, write
+from rfp.bench.partitioned import Measured, Run, draw_edges, measure_partitioned, read_measured, runs, write_measured
 
 
 def test_edges_have_a_heavy_tail_and_the_same_numbers_again(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_rows_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("rfp.bench.partitioned.runs", lambda largest: [small])
     monkeypatch.setattr("rfp.partitioned.checked_files.os.fsync", lambda handle: None)
     said: list[str] = []
-    rows = measure(10**5, tmp_path / "work", tmp_path / "out", said.append)
+    rows = measure_partitioned(10**5, tmp_path / "work", tmp_path / "out", said.append)
     assert [one.phase for one in rows] == ["prepare", "steps", "all"]
     limit = "anonymous memory within 330 MB by RLIMIT_DATA"
     assert [one.limit for one in rows] == ["", limit, limit]
@@ -33,9 +33,9 @@ def test_rows_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytes
     assert rows[2].seconds == pytest.approx(rows[0].seconds + rows[1].seconds)
     assert list((tmp_path / "work").iterdir()) == []
     path = next((tmp_path / "out").glob("partitioned-*.csv"))
-    assert read(path) == rows
+    assert read_measured(path) == rows
     again: list[str] = []
-    assert measure(10**5, tmp_path / "work", tmp_path / "out", again.append) == rows
+    assert measure_partitioned(10**5, tmp_path / "work", tmp_path / "out", again.append) == rows
     assert again == ["limit, small: measured before"]
 
 
@@ -46,6 +46,6 @@ def test_what_is_measured_grows_by_decades() -> None:
 
 def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     rows = [Measured("growth", "10^6", 49_990, 10**6, 16, 4, phase, 0.3, 0.5, 100.0) for phase in ("prepare", "steps")]
-    write(rows, tmp_path / "a.csv")
-    assert read(tmp_path / "a.csv") == rows
-    assert read(tmp_path / "none.csv") == []
+    write_measured(rows, tmp_path / "a.csv")
+    assert read_measured(tmp_path / "a.csv") == rows
+    assert read_measured(tmp_path / "none.csv") == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rfp.bench.partitioned import Measured
-from rfp.bench.partitioned_report import forecast, forecast_table, growth_table, pair_table, plot, slope
+from rfp.bench.partitioned_report import forecast, forecast_table, growth_slope, growth_table, pair_table, plot_growth
 
 
 def row(decade: int, seconds: float, phase: str = "all") -> Measured:
@@ -18,15 +18,15 @@ def pair(case: str, name: str, seconds: float, cpu: float, limit: str = "") -> M
 
 def test_the_slope_and_the_picture(tmp_path: Path) -> None:
     rows = [row(d, 3e-7 * 10**d, phase) for d in (6, 7, 8) for phase in ("prepare", "steps", "all")]
-    assert slope(rows) == pytest.approx(1.0)
-    assert slope(rows[:3]) is None
-    plot(rows, tmp_path / "a.png")
+    assert growth_slope(rows) == pytest.approx(1.0)
+    assert growth_slope(rows[:3]) is None
+    plot_growth(rows, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
 def test_a_graph_that_was_measured_again_counts_once() -> None:
     rows = [row(6, 99.0), row(7, 10.0), row(6, 1.0)]
-    assert slope(rows) == pytest.approx(1.0)
+    assert growth_slope(rows) == pytest.approx(1.0)
 
 
 def test_the_forecast_by_hand() -> None:

@@ -24,7 +24,7 @@ def _small(model: dict[str, Any]) -> dict[str, Any]:
 
 
 @needs_lightning
-@pytest.mark.parametrize("model", [training_case.PRODUCTS, training_case.LINEAR])
+@pytest.mark.parametrize("model", [training_case.PRODUCTS_ROW, training_case.LINEAR_ROW])
 def test_steps_are_a_part_of_their_epoch(model: dict[str, Any]) -> None:
     loaded = drawn_task(molecule_like(24))
     found = training_case.epochs(_small(model), loaded, "cpu", 2, batch_size=8)
@@ -35,7 +35,7 @@ def test_steps_are_a_part_of_their_epoch(model: dict[str, Any]) -> None:
 @needs_lightning
 def test_the_case_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_case, "molecules", lambda data_root: (molecule_like(30), []))
-    monkeypatch.setattr(training_case, "FEW", 24)
+    monkeypatch.setattr(training_case, "FEW_MOLECULES", 24)
     asked = []
 
     def pretend(model: dict[str, Any], loaded: Any, device: str, count: int, batch_size: int) -> Any:

@@ -8,7 +8,7 @@ import pytest
 import scipy.linalg
 from typer.testing import CliRunner
 
-from rfp.cli.demo import measure
+from rfp.cli.demo import measure_demo
 from rfp.cli.main import app
 
 
@@ -26,7 +26,7 @@ def test_table_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_measured_against_a_dense_twin() -> None:
-    data = measure(num_channels=4, num_steps=16, seed=3)
+    data = measure_demo(num_channels=4, num_steps=16, seed=3)
     A = nx.to_numpy_array(nx.karate_club_graph(), weight=None) + np.eye(34)
     S = A / np.sqrt(np.outer(A.sum(0), A.sum(0)))
     values, vectors = np.linalg.eigh(S)

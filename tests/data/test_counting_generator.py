@@ -11,7 +11,7 @@ import torch
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import to_networkx
 
-from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS, generate, load, random_regular, read_published
+from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS, generate, load_counting, random_regular, read_published
 from rfp.errors import ArgumentError, FileError
 
 # From the published graphs: edges left, and means of the four counts (1228 to 1274 graphs of each size).
@@ -166,9 +166,9 @@ def test_published_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert data.counts.tolist() == [[1, 1, 1, 0], [0, 0, 0, 0]]
     assert data.graphs.sizes.tolist() == [4, 3]
     assert data.to_data_list("train")[0].edge_index.tolist() == [[0, 1], [1, 0]]
-    assert load(tmp_path).source == str(tmp_path / PUBLISHED_FILE)
+    assert load_counting(tmp_path).source == str(tmp_path / PUBLISHED_FILE)
     monkeypatch.setenv("RFP_DATA", str(tmp_path))
-    assert load().num_graphs == 2
+    assert load_counting().num_graphs == 2
 
 
 def test_wrong_files_are_refused(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
 def test_without_a_data_root_it_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RFP_DATA", raising=False)
     monkeypatch.setattr("rfp.data.counting_generator.generate", lambda: generate(5))
-    assert load().source == load(tmp_path).source == "generated, seed 0"
+    assert load_counting().source == load_counting(tmp_path).source == "generated, seed 0"
 
 
 @pytest.mark.data

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rfp.data.folder_ids import number_graphs, number_nodes
-from rfp.data.tables import Table
+from rfp.data.table_files import Table
 from rfp.errors import GraphError
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from rfp.edge_table.arrow import table_of_columns
-from rfp.edge_table.options import TableOptions
 from rfp.edge_table.table import EdgeTable
+from rfp.edge_table.table_options import TableOptions
 from rfp.errors import GraphError
 
 

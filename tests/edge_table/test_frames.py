@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rfp.edge_table.frames import is_frame, load_frame
-from rfp.edge_table.options import TableOptions
+from rfp.edge_table.table_options import TableOptions
 from rfp.errors import GraphError
 
 MAKERS = [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rfp.edge_table.node_ids import check_weights, number_integers, number_texts, simplify
+from rfp.edge_table.node_ids import check_weights, number_integers, number_texts, simplified_ids
 from rfp.errors import GraphError
 
 
@@ -58,8 +58,8 @@ def test_texts_are_numbered_in_order_of_first_appearance(pairs: list[tuple[str, 
 
 
 def test_texts_that_are_numbers_stay_text_when_spelled_otherwise() -> None:
-    assert simplify(["00", "1"]).tolist() == ["00", "1"]
-    assert simplify(["²"]).tolist() == ["²"]  # a digit to Python, no number
+    assert simplified_ids(["00", "1"]).tolist() == ["00", "1"]
+    assert simplified_ids(["²"]).tolist() == ["²"]  # a digit to Python, no number
 
 
 def test_first_weight_that_is_not_finite() -> None:

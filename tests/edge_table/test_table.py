@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rfp.edge_table.options import TableOptions
 from rfp.edge_table.table import EdgeTable, direction_of, join_tables, load_table, no_edges
+from rfp.edge_table.table_options import TableOptions
 from rfp.errors import GraphError
 
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from rfp.edge_table.options import TableOptions
+from rfp.edge_table.table_options import TableOptions
 from rfp.errors import ArgumentError
 from rfp.io.options import ReadOptions
 

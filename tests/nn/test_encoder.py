@@ -14,7 +14,6 @@ from torch_geometric.data import Batch, Data
 import rfp
 from rfp.errors import ArgumentError
 from rfp.nn import LearnedOperator, RandomFeaturePropagation
-from rfp.nn.encoder import training_seed
 
 
 def ring(n: int) -> torch.Tensor:
@@ -64,11 +63,6 @@ def test_training_draws_are_new_each_time_but_repeatable() -> None:
     assert not torch.allclose(drawn[0], drawn[1], atol=1e-2)
     assert not torch.allclose(drawn[1], drawn[2], atol=1e-2)
     assert not torch.allclose(drawn[0], first.eval()(data(9)), atol=1e-2)
-
-
-def test_training_seeds_of_neighbouring_streams_do_not_meet() -> None:
-    seeds = {training_seed(seed, draw) for seed in range(20) for draw in range(50)}
-    assert len(seeds) == 1000
 
 
 def test_the_global_generator_is_neither_read_nor_moved() -> None:

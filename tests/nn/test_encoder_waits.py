@@ -50,7 +50,7 @@ def device_without_values() -> Iterator[_NoKernel]:
         "rfp.operators.triton_values._values_kernel",
         "rfp.triton_norms._sums_kernel",
         "rfp.triton_norms._largest_kernel",
-        "rfp.backends.fused.driver.small_graphs_kernel",
+        "rfp.backends.fused.kernel_launches.small_graphs_kernel",
     )
     with FakeTensorMode(allow_non_fake_inputs=True):
         patches = [patch(place, kernel) for place in places]

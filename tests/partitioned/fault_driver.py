@@ -33,14 +33,14 @@ ARGUMENTS: dict[str, Any] = {
     "memory": 880,
 }
 PHASES = (
-    "draw",
+    "draw_block",
     "write_values",
     "schur_norm",
     "long_rows",
-    "multiply",
-    "gram",
-    "triangle",
-    "apply",
+    "multiply_blocks",
+    "gram_of_block",
+    "triangle_of_block",
+    "apply_to_block",
     "apply_to_basis",
 )
 # What the driver is told of each of them; both kinds of norms have one name.

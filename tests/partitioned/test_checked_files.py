@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rfp.errors import FileError
-from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, load, save
+from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, load_array, save_array
 from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 
 
@@ -17,10 +17,10 @@ from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.bool_, np.uint8])
 def test_what_is_written_is_read_by_us_and_by_numpy(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
     array = (np.random.default_rng(0).random(shape) * 9).astype(dtype)
-    save(tmp_path / "deep" / "a.npy", array)
+    save_array(tmp_path / "deep" / "a.npy", array)
     for read in (
-        load(tmp_path / "deep" / "a.npy"),
-        load(tmp_path / "deep" / "a.npy", mapped=True),
+        load_array(tmp_path / "deep" / "a.npy"),
+        load_array(tmp_path / "deep" / "a.npy", mapped=True),
         np.load(tmp_path / "deep" / "a.npy"),
     ):
         assert read.dtype == array.dtype
@@ -33,9 +33,9 @@ def test_what_is_written_is_read_by_us_and_by_numpy(tmp_path: Path, shape: tuple
 @pytest.mark.parametrize("harm", ["bit", "cut", "grown", "gone", "no sum", "bad sum"])
 def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, mapped: bool) -> None:
     path = tmp_path / "a.npy"
-    save(path, np.arange(1000.0))
+    save_array(path, np.arange(1000.0))
     if known:
-        load(path)  # a file that was whole once is checked again when it changes
+        load_array(path)  # a file that was whole once is checked again when it changes
     data = bytearray(path.read_bytes())
     if harm == "bit":
         data[700] ^= 16
@@ -52,7 +52,7 @@ def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, ma
         path.with_name("a.npy.crc").write_text("what")
     assert not is_whole(path)
     with pytest.raises(DamagedFileError, match=r"a\.npy is damaged: ") as caught:
-        load(path, mapped=mapped)
+        load_array(path, mapped=mapped)
     assert caught.value.path == path
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.path, str(again)) == (path, str(caught.value))
@@ -60,9 +60,9 @@ def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, ma
 
 def test_a_new_version_replaces_the_old_one_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
-    save(path, np.zeros(3))
-    save(path, np.ones(5))
-    np.testing.assert_array_equal(load(path), np.ones(5))
+    save_array(path, np.zeros(3))
+    save_array(path, np.ones(5))
+    np.testing.assert_array_equal(load_array(path), np.ones(5))
     discard(path)
     discard(path)
     assert list(tmp_path.iterdir()) == []
@@ -70,7 +70,7 @@ def test_a_new_version_replaces_the_old_one_whole(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.npy"
-    save(path, np.zeros(3))
+    save_array(path, np.zeros(3))
 
     class Full(io.BytesIO):
         def write(self, piece: object) -> int:
@@ -82,8 +82,8 @@ def test_a_write_that_fails_leaves_nothing_and_says_why(tmp_path: Path, monkeypa
 
     monkeypatch.setattr("rfp.partitioned.checked_files.open", full, raising=False)
     with pytest.raises(FileError, match="no space left while writing"):
-        save(path, np.ones(5))
-    np.testing.assert_array_equal(load(path), np.zeros(3))
+        save_array(path, np.ones(5))
+    np.testing.assert_array_equal(load_array(path), np.zeros(3))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "a.npy.crc"]
 
 
@@ -94,7 +94,7 @@ def test_what_the_disk_refuses_later_is_told_before_a_step_is_called_finished(
     first = Manifest(StoredGraph(1, 0, 0, 0, False, True, (0, 1)), {}, 1)
     layout.write_manifest(first, tmp_path)
     state = layout.state("start")
-    save(state / "a.npy", np.ones(3))
+    save_array(state / "a.npy", np.ones(3))
     synced: list[str] = []
 
     def full(handle: int) -> None:

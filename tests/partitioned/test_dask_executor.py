@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rfp.cli.main import app
+from rfp.partitioned.block_tasks import Plan
 from rfp.partitioned.dask_executor import ClusterError, run_task
 from rfp.partitioned.layout import StoredGraph
-from rfp.partitioned.tasks import Plan
 
 SMALL = ["-k", "6", "-P", "2", "--memory", "300MB"]
 

@@ -59,7 +59,7 @@ def test_drivers_that_die_find_no_space_damage_or_another_driver(root: Path) -> 
 
 
 def test_a_worker_that_dies(root: Path) -> None:
-    assert outcome("workers", str(root), "multiply-before") == {"died": ["multiply-before"], "same": True}
+    assert outcome("workers", str(root), "multiply_blocks-before") == {"died": ["multiply_blocks-before"], "same": True}
 
 
 @every_fault

@@ -11,7 +11,7 @@ import torch
 import rfp
 from rfp.operator_norms import rounding_norm
 from rfp.operators import as_operator, factors
-from rfp.partitioned import driver, encode, tasks
+from rfp.partitioned import block_tasks, encode, rounds_of_tasks
 
 OPERATORS = [
     "normalized_adjacency",
@@ -37,8 +37,10 @@ def hub(directed: bool) -> rfp.Graph:
 @pytest.mark.parametrize("directed", [False, True])
 def test_equals_that_in_memory(directed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[float] = []
-    usual = driver.norms.rounding_norm
-    monkeypatch.setattr(driver.norms, "rounding_norm", lambda *given: found.append(usual(*given)) or found[-1])
+    usual = rounds_of_tasks.norms.rounding_norm_of_rows
+    monkeypatch.setattr(
+        rounds_of_tasks.norms, "rounding_norm_of_rows", lambda *given: found.append(usual(*given)) or found[-1]
+    )
     graph = hub(directed)
     arguments = {"num_channels": 2, "num_steps": 2, "operators": OPERATORS, "normalization": "l2"}
     encoded = encode(graph, tmp_path, memory=20_000, **arguments)
@@ -55,7 +57,7 @@ def test_a_product_that_is_zero_on_paper_is_zero(
     """Constants under the Laplacian of a complete graph: sums of 400 equal terms, more off than short ones are."""
     features = torch.ones(1, 400, 3) * torch.tensor([1.15, 1.0, 2.3])
     features[..., 1] = torch.randn(400, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(tasks, "random_features", lambda graph, rows, **options: features[:, rows])
+    monkeypatch.setattr(block_tasks, "random_features", lambda graph, rows, **options: features[:, rows])
     graph = rfp.as_graph(nx.complete_graph(400))
     arguments = {"num_steps": 1, "operators": ["normalized_laplacian"], "normalization": normalization}
     encoded = encode(graph, tmp_path, num_channels=3, memory=300_000, **arguments)

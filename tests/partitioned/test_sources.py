@@ -14,7 +14,7 @@ import rfp
 from rfp.errors import ArgumentError, FileError, GraphError, RFPError
 from rfp.io import ReadOptions, read_files
 from rfp.partitioned import PartitionedEncoding, encode_files
-from rfp.partitioned.encode import encode_source
+from rfp.partitioned.encode_source import encode_source
 from rfp.partitioned.sources import FileSource
 from rfp.settings import Settings
 

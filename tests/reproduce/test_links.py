@@ -16,8 +16,8 @@ from rfp.reproduce.links_heuristics import (
     read_heuristics,
     run_heuristics,
 )
-from rfp.reproduce.links_spec import COLUMNS, HEURISTICS, ROWS, LinkTable, cell_config, data_values
-from rfp.reproduce.links_table import as_markdown, entries, plan, write_links
+from rfp.reproduce.links_spec import COLUMNS, HEURISTICS, ROWS, LinkTable, data_values, link_config
+from rfp.reproduce.links_table import entries, links_as_markdown, plan, write_links
 from rfp.train.results import Result, RunRecord
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -36,7 +36,7 @@ def test_rows_columns_and_configs() -> None:
         assert config.training.batch_size >= 256
         searched = config.with_values({key: tried[0] for key, tried in config.search.items()})
         RFPModel({"task": "link", "out_channels": 1, "in_channels": 3, **searched.model})
-    plain = [cell_config(row, AIR) for row in ROWS]
+    plain = [link_config(row, AIR) for row in ROWS]
     assert [config.data.identity_features for config in plain] == [True, False, False, False, False]
     products = plain[-1].model
     assert products["pair_products"]
@@ -108,6 +108,6 @@ def test_the_committed_table_is_rendered_from_files(tmp_path: Path) -> None:
     for name in ("table-links.md", "table-links.csv"):
         committed = RESULTS / "tables" / name
         assert (tmp_path / name).read_text() == committed.read_text(), "run: rfp table links --render-only"
-    text = as_markdown(LinkTable(), entries(LinkTable(), RESULTS))
+    text = links_as_markdown(LinkTable(), entries(LinkTable(), RESULTS))
     assert "under another split" in text
     assert {entry.row for entry in found} >= set(HEURISTICS)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rfp.nn.model_config import RFPEncoding, read_encoding
-from rfp.reproduce.methods import A, L, eigenvectors, graph_rows, node_rows, rfp
+from rfp.reproduce.methods import A, L, eigenvector_values, graph_rows, node_rows, rfp_values
 from rfp.transforms import AddEigenvectorPE
 
 
 def test_encodings_are_read_as_meant() -> None:
-    read = read_encoding(rfp(L, A, k=3, P=2, normalization="l2"))
+    read = read_encoding(rfp_values(L, A, k=3, P=2, normalization="l2"))
     assert read == RFPEncoding(3, 2, ("normalized_laplacian", "normalized_adjacency"), "l2")
-    smallest, largest = read_encoding(eigenvectors(L, 5)), read_encoding(eigenvectors(A, 5))
+    smallest, largest = read_encoding(eigenvector_values(L, 5)), read_encoding(eigenvector_values(A, 5))
     assert isinstance(smallest, AddEigenvectorPE)
     assert isinstance(largest, AddEigenvectorPE)
     assert (smallest.which, largest.which) == ("smallest", "largest_magnitude")

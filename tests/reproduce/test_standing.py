@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rfp.reproduce.compare import compare
-from rfp.reproduce.standing import as_markdown, p_value, standings
+from rfp.reproduce.standing import p_value, standings, standings_as_markdown
 from tests.reproduce.results import PART, made_up, results
 
 
@@ -16,7 +16,7 @@ def test_there_are_58_cells() -> None:
     cells = standings({})
     assert len(cells) == 58
     assert [sum(cell.table == number for cell in cells) for number in (1, 2, 3)] == [10, 36, 12]
-    assert as_markdown(cells).startswith("58 cells: 0 at or better than printed, 0 below, 58 not run.")
+    assert standings_as_markdown(cells).startswith("58 cells: 0 at or better than printed, 0 below, 58 not run.")
 
 
 def test_splits_are_the_sample_and_seeds_are_averaged_first() -> None:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from rfp.errors import ArgumentError, NumericalError
 from rfp.operators import from_matrix
 from rfp.theory import count_walks, exact_trace
-from rfp.theory.integers import as_integers, count_primes, integer_trace
+from rfp.theory.integers import as_integer_matrix, count_primes, integer_trace
 
 
 def by_python(matrix: np.ndarray, power: int) -> int:
@@ -44,7 +44,7 @@ def test_eigenvalues_two_and_minus_one() -> None:
 
 
 def test_what_is_not_integer_stays_a_number_of_float64() -> None:
-    assert as_integers(from_matrix(sp.csr_array([[0.5, 1.0], [1.0, 0.0]]))) is None
+    assert as_integer_matrix(from_matrix(sp.csr_array([[0.5, 1.0], [1.0, 0.0]]))) is None
     assert exact_trace(sp.csr_array([[0.5, 0.0], [0.0, 2.0]]), power=3) == 8.125
 
 

@@ -19,7 +19,7 @@ from rfp.data.collection import GraphCollection
 from rfp.data.loaded import LoadedTask
 from rfp.data.tasks import Task
 from rfp.nn import RFPModel
-from rfp.nn.encoder import training_seed
+from rfp.nn.counted_draws import training_seed
 from rfp.nn.replicated import DropoutMasks, dropout_masks
 from rfp.train.batches import Batches
 from rfp.train.run_config import RunConfig

@@ -7,7 +7,7 @@ from rfp.data.metrics import mae
 from rfp.errors import NumericalError
 from rfp.nn import RFPModel
 from rfp.train.batches import Batches
-from rfp.train.evaluation import predict, score
+from rfp.train.evaluation import predict_batches, score
 
 from .test_batches import molecules
 
@@ -26,7 +26,7 @@ def test_mean_over_draws(kind: str) -> None:
     model = RFPModel({**MODEL, "out_channels": 3 if kind == "classification" else 1}).train()
     loaded = molecules(20)
     batches = Batches(loaded, "val", 0, batch_size=2)
-    mean, label = predict(model, batches, kind, draws=4)
+    mean, label = predict_batches(model, batches, kind, draws=4)
     assert model.training
     rows = loaded.rows("val")
     assert torch.equal(label, loaded.y[rows])
@@ -44,7 +44,7 @@ def test_mean_over_draws(kind: str) -> None:
 def test_nodes_that_count() -> None:
     loaded = molecules(8, "node")
     model = RFPModel({**MODEL, "task": "node"})
-    prediction, label = predict(model, Batches(loaded, "test", 0, batch_size=3), "regression")
+    prediction, label = predict_batches(model, Batches(loaded, "test", 0, batch_size=3), "regression")
     assert torch.equal(label, loaded.y[loaded.rows("test")])
     assert prediction.shape == label.shape
 

@@ -13,7 +13,7 @@ import rfp
 from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
-from rfp.nn.encoder import training_seed
+from rfp.nn.counted_draws import training_seed
 from rfp.nn.replicated import dropout_masks
 from rfp.train import RunConfig, node_grid
 from rfp.train.node_grid import NodeTrainer, Searched, train_nodes

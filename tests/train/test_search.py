@@ -12,7 +12,7 @@ import pytest
 
 from rfp.errors import ArgumentError, MissingExtraError, NumericalError
 from rfp.train.run_config import RunConfig
-from rfp.train.search import PAPER_GRID, SearchSettings, TellScore, paper_grid, search
+from rfp.train.search import PAPER_GRID, SearchSettings, TellScore, paper_grid, search_values
 
 pytest.importorskip("optuna")
 
@@ -43,11 +43,11 @@ class Counted:
 
 def test_a_small_grid_is_tried_whole_and_the_best_validation_wins() -> None:
     objective = Counted()
-    found = search(grid_3x2(), objective, higher_is_better=False)
+    found = search_values(grid_3x2(), objective, higher_is_better=False)
     assert objective.points == list(itertools.product([1e-3, 1e-2, 1e-1], [2, 4]))
     assert found.best == {"training.lr": 1e-2, "model.num_layers": 2}
     assert [trial.val for trial in found.trials] == pytest.approx([0.021, 0.023, 0.012, 0.014, 0.082, 0.084])
-    highest = search(grid_3x2(), Counted(), higher_is_better=True)
+    highest = search_values(grid_3x2(), Counted(), higher_is_better=True)
     assert highest.best == {"training.lr": 1e-1, "model.num_layers": 4}
 
 
@@ -55,26 +55,26 @@ def test_a_cut_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
     journal = tmp_path / "deep" / "search.journal"
     cut = Counted(fail_at=3)
     with pytest.raises(KeyboardInterrupt):
-        search(grid_3x2(), cut, higher_is_better=False, storage=journal)
+        search_values(grid_3x2(), cut, higher_is_better=False, storage=journal)
     assert len(cut.points) == 3
     rest, lines = Counted(), []
-    found = search(grid_3x2(), rest, higher_is_better=False, storage=journal, say=lines.append)
+    found = search_values(grid_3x2(), rest, higher_is_better=False, storage=journal, say=lines.append)
     assert cut.points + rest.points == list(itertools.product([1e-3, 1e-2, 1e-1], [2, 4]))
     assert lines[0] == "search: 3 of 6 points were tried before"
     assert found.best == {"training.lr": 1e-2, "model.num_layers": 2}
     assert len(found.trials) == 6
     again = Counted()
-    assert search(grid_3x2(), again, higher_is_better=False, storage=journal).best == found.best
+    assert search_values(grid_3x2(), again, higher_is_better=False, storage=journal).best == found.best
     assert again.points == []
     other = Counted()  # another search in the same file is another study
-    search(config(training__lr=[0.5], model__num_layers=[3]), other, higher_is_better=False, storage=journal)
+    search_values(config(training__lr=[0.5], model__num_layers=[3]), other, higher_is_better=False, storage=journal)
     assert other.points == [(0.5, 3)]
 
 
 def test_sampling_trains_no_point_twice() -> None:
     objective = Counted()
     settings = SearchSettings(trials=4, sampler="tpe", seed=1)
-    found = search(grid_3x2(), objective, higher_is_better=False, settings=settings)
+    found = search_values(grid_3x2(), objective, higher_is_better=False, settings=settings)
     assert len(objective.points) == len(set(objective.points)) == 4
     assert len(found.trials) == 4
     best = min(found.trials, key=lambda trial: trial.val)
@@ -83,7 +83,7 @@ def test_sampling_trains_no_point_twice() -> None:
 
 def test_fewer_trials_of_a_grid() -> None:
     objective = Counted()
-    search(grid_3x2(), objective, higher_is_better=False, settings=SearchSettings(trials=2))
+    search_values(grid_3x2(), objective, higher_is_better=False, settings=SearchSettings(trials=2))
     assert objective.points == [(1e-3, 2), (1e-3, 4)]
 
 
@@ -109,7 +109,7 @@ def test_points_that_cannot_be_tried_are_refused_with_a_reason() -> None:
             raise NumericalError("the loss is NaN at epoch 3")
         return math.nan if tried.model["num_layers"] == 4 else 0.5
 
-    found = search(grid_3x2(), objective, higher_is_better=False)
+    found = search_values(grid_3x2(), objective, higher_is_better=False)
     assert found.best == {"training.lr": 1e-2, "model.num_layers": 2}
     reasons = list(found.refused.values())
     assert len(reasons) == 5
@@ -124,7 +124,7 @@ def test_all_refused_is_an_error() -> None:
         raise ArgumentError("too large")
 
     with pytest.raises(ArgumentError, match="no point of the search could be tried; the first: refused: too large"):
-        search(grid_3x2(), refuse, higher_is_better=False)
+        search_values(grid_3x2(), refuse, higher_is_better=False)
 
 
 def test_hopeless_trials_end_early() -> None:
@@ -137,7 +137,9 @@ def test_hopeless_trials_end_early() -> None:
         return tried.training.lr
 
     rates = [0.1 + i / 100 for i in range(5)] + [9.0]
-    found = search(config(training__lr=rates), objective, higher_is_better=False, settings=SearchSettings(prune=True))
+    found = search_values(
+        config(training__lr=rates), objective, higher_is_better=False, settings=SearchSettings(prune=True)
+    )
     assert len(epochs) == 51  # five whole trials; the sixth ends at its first report
     assert list(found.refused.values()) == ["ended at epoch 0: worse than the median of the others"]
     assert found.best == {"training.lr": 0.1}
@@ -157,7 +159,7 @@ def test_values_that_are_lists() -> None:
             "search": {"model.encodings.0.operators": [["adjacency"], ["adjacency", "normalized_laplacian"]]},
         }
     )
-    found = search(base, objective, higher_is_better=True)
+    found = search_values(base, objective, higher_is_better=True)
     assert tried == [["adjacency"], ["adjacency", "normalized_laplacian"]]
     assert found.best == {"model.encodings.0.operators": ["adjacency", "normalized_laplacian"]}
 
@@ -176,7 +178,7 @@ def test_the_papers_grid() -> None:
 
 def test_what_is_wrong_is_said() -> None:
     with pytest.raises(ArgumentError, match="the config has no search"):
-        search(RunConfig.from_dict({"data": "zinc"}), Counted(), higher_is_better=True)
+        search_values(RunConfig.from_dict({"data": "zinc"}), Counted(), higher_is_better=True)
     with pytest.raises(ArgumentError, match="sampler must be one of 'auto', 'grid', 'tpe', got 'random'"):
         SearchSettings(sampler="random")
     with pytest.raises(ArgumentError, match="trials must be at least 1, got 0"):
@@ -186,4 +188,4 @@ def test_what_is_wrong_is_said() -> None:
 def test_without_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"a search needs optuna: pip install 'torch-rfp\[train\]'"):
-        search(grid_3x2(), Counted(), higher_is_better=False)
+        search_values(grid_3x2(), Counted(), higher_is_better=False)

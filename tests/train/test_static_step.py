@@ -212,7 +212,7 @@ def test_recorded_on_a_gpu(encoding: dict, dropout: float, trajectories: str, mo
         draw = lambda data, graph, one=one: one.draw(data, graph=graph)  # noqa: E731
         batches = Batches(loaded, "train", 0, batch_size=10, seed=1, draw=draw, bytes_per_node=36, sort=True)
         static = StaticStep(one, MeanLoss("regression"), optimizer, torch.zeros((), device="cuda"), batches)
-        monkeypatch.setattr(static_step, "WARM_UP", 3 if record else 1000)
+        monkeypatch.setattr(static_step, "STEPS_BEFORE_RECORDING", 3 if record else 1000)
         torch.manual_seed(0)
         for batch in batches:
             static.run(batch) if static.fits(batch) else static.run_as_it_is(batch)

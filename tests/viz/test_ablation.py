@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rfp.errors import ArgumentError
-from rfp.viz.ablation import Curve, draw_curve, plot
+from rfp.viz.ablation import Curve, draw_curve, plot_ablation
 
 CURVE = Curve("Cora", True, ((4, 86.0, 1.0), (16, 87.5, math.nan), (64, 88.0, 0.5)), ((4, 86.93), (64, 87.99)))
 
@@ -43,10 +43,12 @@ def test_words_are_places_without_a_line_between() -> None:
 
 
 def test_files_and_empty_curves(tmp_path: Path) -> None:
-    plot([CURVE, Curve("empty", True), Curve("Star", False, ((4, 0.1, 0.01),))], tmp_path / "a.png", letter="k")
+    plot_ablation(
+        [CURVE, Curve("empty", True), Curve("Star", False, ((4, 0.1, 0.01),))], tmp_path / "a.png", letter="k"
+    )
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     buffer = io.BytesIO()
-    plot([CURVE] * 4, buffer, letter="P", title="four panels in two rows")
+    plot_ablation([CURVE] * 4, buffer, letter="P", title="four panels in two rows")
     assert buffer.getvalue().startswith(b"\x89PNG")
     with pytest.raises(ArgumentError, match="nothing to draw"):
-        plot([Curve("empty", True)], tmp_path / "b.png", letter="k")
+        plot_ablation([Curve("empty", True)], tmp_path / "b.png", letter="k")

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rfp.theory import convergence
-from rfp.viz.convergence import draw_angles, draw_ritz_values, plot, predicted_angles
+from rfp.viz.convergence import draw_angle_curves, draw_ritz_curves, plot_convergence, predicted_angles
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def result():  # type: ignore[no-untyped-def]
 
 def test_angles_are_drawn_with_the_predicted_slope(result) -> None:  # type: ignore[no-untyped-def]
     axes = Figure().subplots()
-    draw_angles(axes, result)
+    draw_angle_curves(axes, result)
     *measured, predicted = axes.get_lines()
     assert len(measured) == 3
     np.testing.assert_allclose(measured[-1].get_ydata(), result.angles[:, -1].clamp_min(1e-16))
@@ -41,7 +41,7 @@ def test_no_line_where_nothing_settles() -> None:
 
 def test_ritz_values_are_drawn_until_they_settle(result) -> None:  # type: ignore[no-untyped-def]
     axes = Figure().subplots()
-    draw_ritz_values(axes, result)
+    draw_ritz_curves(axes, result)
     curves = [line for line in axes.get_lines() if line.get_marker() == "o"]
     assert len(curves) == 3
     drawn = len(curves[0].get_xdata())
@@ -51,11 +51,11 @@ def test_ritz_values_are_drawn_until_they_settle(result) -> None:  # type: ignor
 
 
 def test_files(result, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    plot(result, tmp_path / "angles.svg", title="three groups")
+    plot_convergence(result, tmp_path / "angles.svg", title="three groups")
     assert (tmp_path / "angles.svg").read_text().lstrip().startswith("<?xml")
     buffer = io.BytesIO()
-    plot(result, buffer)
+    plot_convergence(result, buffer)
     assert buffer.getvalue().startswith(b"\x89PNG")
     tied = convergence(nx.cycle_graph(9), operator="adjacency", num_channels=2, num_steps=40)
-    plot(tied, tmp_path / "tie.png")
+    plot_convergence(tied, tmp_path / "tie.png")
     assert (tmp_path / "tie.png").stat().st_size > 10_000

@@ -5,7 +5,7 @@ import io
 import torch
 from matplotlib.image import imread
 
-from rfp.viz.demo_plot import DemoConvergence, draw
+from rfp.viz.demo_plot import DemoConvergence, draw_demo
 
 
 def picture(seed: int) -> torch.Tensor:
@@ -21,7 +21,7 @@ def picture(seed: int) -> torch.Tensor:
         bound=torch.linspace(20, 1, 18),
         cosines=torch.rand(18, 2, generator=generator),
     )
-    draw(data, file := io.BytesIO())
+    draw_demo(data, file := io.BytesIO())
     return torch.from_numpy(imread(io.BytesIO(file.getvalue())).copy())
 
 

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 import rfp
-from rfp.viz.layout import positions
+from rfp.viz.node_positions import positions
 from rfp.viz.page import as_html
 
 PATH = nx.path_graph(5)

@@ -20,6 +20,9 @@ from rfp.operators import Operator, as_operators, factors
 from rfp.rounding import Rounding, rounding_unit
 from rfp.settings import COMPUTE_DTYPES, Settings
 
+# What the kernels call the normalisations.
+NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
+
 
 class Step(NamedTuple):
     """One step of the loop.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from rfp.backends.problem import Problem
-from rfp.backends.sparse.loop import fast_normalization
+from rfp.backends.sparse.fast_loop import fast_normalization
 from rfp.errors import unknown_choice
 from rfp.normalization import Events, as_normalization
 from rfp.settings import STARTS

@@ -17,11 +17,11 @@ function                 features                                    normalisati
 features, rows of length 1 as normalisation, and what is kept is the weighted sum of the steps.
 """
 
+from rfp.baselines.counts_as_features import substructure_counts
 from rfp.baselines.fastrp import FastRP, fast_random_projection
 from rfp.baselines.propagated import nfp, power_embed, rnf, sgc, sign
 from rfp.baselines.random_walk import random_walk_pe
 from rfp.baselines.spectral import eigenpairs, eigenvectors, flip_signs
-from rfp.baselines.substructures import substructure_counts
 
 __all__ = [
     "FastRP",

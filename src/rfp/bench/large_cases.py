@@ -28,15 +28,15 @@ from rfp.operators import MatrixOperator, from_name
 from rfp.settings import Settings
 
 HAT = ("normalized_adjacency",)
-SETTINGS = Settings(num_channels=64, num_steps=16, operators=HAT)
+LARGE_SETTINGS = Settings(num_channels=64, num_steps=16, operators=HAT)
 
 
-def moved_bytes(nnz: int, num_nodes: int, num_channels: int, num_steps: int) -> float:
+def moved_by_the_loop(nnz: int, num_nodes: int, num_channels: int, num_steps: int) -> float:
     """One row of states read for each non-zero and each state written once."""
     return num_steps * (nnz + num_nodes) * num_channels * 4.0
 
 
-def _check(device: str) -> None:
+def _gate_large(device: str) -> None:
     """Skewed graphs of every width of the kernels; on a GPU degenerate ones too."""
     gate(power_law(3000, 20_000).to(device), num_channels=16, num_steps=8)
     if device == "cuda":
@@ -51,7 +51,7 @@ def _check(device: str) -> None:
 
 def large(device: str, data_root: Path | None) -> Iterator[Contender]:
     """One power-law graph of ogbn-arxiv's size, k = 64, P = 16, Â, QR."""
-    _check(device)
+    _gate_large(device)
     graph = power_law(ARXIV_NODES, ARXIV_EDGES)
     yield from _ours_and_plain(graph.to(device))
     if device == "cuda":
@@ -72,9 +72,9 @@ def ten_times(device: str, data_root: Path | None) -> Iterator[Contender]:
 def _ours_and_plain(graph: Graph) -> Iterator[Contender]:
     n = graph.num_nodes
     result = n * 64 * 17 * 4 + graph.edge_index.nbytes
-    moved = moved_bytes(graph.num_edges + n, n, 64, 16)
+    moved = moved_by_the_loop(graph.num_edges + n, n, 64, 16)
     fresh = partial(Graph.unchecked, graph.edge_index, n)  # nothing cached between repeats
-    yield Contender("rfp", lambda: encode(fresh(), SETTINGS), result_bytes=result, moved_bytes=moved)
+    yield Contender("rfp", lambda: encode(fresh(), LARGE_SETTINGS), result_bytes=result, moved_bytes=moved)
     if graph.device.type == "cuda":
         yield from _on_gpu(graph, moved)
     yield Contender("plain loop (csr @ x, torch.linalg.qr)", lambda: peers.plain_loop(fresh(), HAT, 64, 16), repeats=2)
@@ -82,10 +82,10 @@ def _ours_and_plain(graph: Graph) -> Iterator[Contender]:
 
 def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     """Ours without the preparation, its two halves, and the same from library calls."""
-    from rfp.backends.cuda_sparse import driver as cuda_sparse
+    from rfp.backends.cuda_sparse import gpu_steps as cuda_sparse
     from rfp.backends.problem import Problem
 
-    problem = Problem.of(SETTINGS, graph)
+    problem = Problem.of(LARGE_SETTINGS, graph)
     operators, features = problem.operators, problem.features
     run = partial(rfp.propagate, operators, features, num_steps=16)
     yield Contender("rfp, operator and features ready", run, repeats=10, moved_bytes=moved)
@@ -173,7 +173,7 @@ def huge(device: str, data_root: Path | None) -> Iterator[Contender]:
         for _ in rfp.states(operator, features, num_steps=8):
             pass
 
-    moved = moved_bytes(csr.nnz, PAPERS_NODES, 16, 8)
+    moved = moved_by_the_loop(csr.nnz, PAPERS_NODES, 16, 8)
     name = f"rfp, {csr.nnz:,} entries, states dropped"
     yield Contender(name, run, repeats=3, moved_bytes=moved)
 

@@ -19,26 +19,26 @@ from rfp.links.estimates import Sketch, sketches
 from rfp.links.scoring import DEFAULT_DRAW
 from rfp.settings import Settings
 
-NUM_CHANNELS = 256
+LINK_CHANNELS = 256
 # Neighbours that are looked up at a time.
 _BLOCK = 1 << 24
 # Of exact computations on a CPU this part is run.
 _CPU_SHARE = 0.01
 
 
-def links(device: str, data_root: Path | None) -> Iterator[Contender]:
+def links_tenth(device: str, data_root: Path | None) -> Iterator[Contender]:
     """A tenth of ogbn-arxiv's size and 100,000 pairs: seconds on a laptop."""
-    yield from of_size(ARXIV_NODES // 10, ARXIV_EDGES // 10, 100_000, device)
+    yield from link_contenders(ARXIV_NODES // 10, ARXIV_EDGES // 10, 100_000, device)
 
 
 def links_arxiv(device: str, data_root: Path | None) -> Iterator[Contender]:
     """The size of ogbn-arxiv and 10 million pairs."""
-    yield from of_size(ARXIV_NODES, ARXIV_EDGES, 10_000_000, device)
+    yield from link_contenders(ARXIV_NODES, ARXIV_EDGES, 10_000_000, device)
 
 
-def of_size(num_nodes: int, num_edges: int, num_pairs: int, device: str) -> Iterator[Contender]:
+def link_contenders(num_nodes: int, num_edges: int, num_pairs: int, device: str) -> Iterator[Contender]:
     """Ours with and without the propagation, its error in the name; then exact counts by intersection."""
-    _check(device)
+    _gate_links(device)
     graph = power_law(num_nodes, num_edges, device=device)
     generator = torch.Generator(device).manual_seed(0)
     # Half of the pairs are edges, whose nodes have neighbours in common; a random pair seldom has.
@@ -46,7 +46,7 @@ def of_size(num_nodes: int, num_edges: int, num_pairs: int, device: str) -> Iter
     random = torch.randint(num_nodes, (2, num_pairs - num_pairs // 2), generator=generator, device=device)
     random[1] = torch.where(random[0] == random[1], (random[1] + 1) % num_nodes, random[1])
     pairs = torch.cat([edges, random], dim=1)
-    settings = Settings.of(DEFAULT_DRAW, {"num_channels": NUM_CHANNELS, "num_trajectories": 1})
+    settings = Settings.of(DEFAULT_DRAW, {"num_channels": LINK_CHANNELS, "num_trajectories": 1})
     form = score_form("common_neighbors", graph)
     fresh = partial(Graph.unchecked, graph.edge_index, graph.num_nodes)  # nothing cached between repeats
 
@@ -58,7 +58,7 @@ def of_size(num_nodes: int, num_edges: int, num_pairs: int, device: str) -> Iter
     estimate, _ = made.pairs(*few)
     truth = intersections(graph, few)
     error = float((estimate.double() - truth).square().mean().sqrt())
-    size = f"{num_pairs:,} pairs, {num_nodes:,} nodes, k={NUM_CHANNELS}"
+    size = f"{num_pairs:,} pairs, {num_nodes:,} nodes, k={LINK_CHANNELS}"
     told = f"{size} (rms error {error:.2g} of a mean of {float(truth.mean()):.2g})"
     yield Contender(f"rfp: propagation and scoring, {told}", lambda: sketch(fresh()).pairs(*pairs), repeats=3)
     yield Contender(f"rfp: scoring alone, {told}", lambda: made.pairs(*pairs), repeats=3)
@@ -111,7 +111,7 @@ def intersections(graph: Graph, pairs: Tensor) -> Tensor:
     return counts
 
 
-def _check(device: str) -> None:
+def _gate_links(device: str) -> None:
     """All three agree where the trajectory spans the graph."""
     graph = power_law(200, 900).to(device)
     pairs = torch.randint(200, (2, 500), generator=torch.Generator().manual_seed(1)).to(device)

@@ -20,12 +20,12 @@ from rfp.nn import RandomFeaturePropagation, TrajectoryProducts
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.settings import Settings
 
-LINEAR = Settings(num_channels=16, num_steps=16, operators=BOTH)
+LINEAR_SETTINGS = Settings(num_channels=16, num_steps=16, operators=BOTH)
 WITH_PRODUCTS = Settings(num_channels=64, num_steps=16, operators=(*BOTH, "random_walk"), normalization="l2")
 # The model of the tables' ZINC rows: below 500,000 parameters.
 NUM_LAYERS, WIDTH = 10, 136
 # Steps of a round, and rounds.
-NUM_STEPS = {"cpu": 2, "cuda": 20}
+STEPS_TIMED = {"cpu": 2, "cuda": 20}
 ROUNDS = {"cpu": 5, "cuda": 12}
 
 
@@ -78,7 +78,7 @@ def own_loop(device: str, data_root: Path | None) -> Iterator[Contender]:
     graph, notes = molecules(data_root)
     yield from notes
     small = molecule_like(100).to(device)
-    for settings in (LINEAR, WITH_PRODUCTS):
+    for settings in (LINEAR_SETTINGS, WITH_PRODUCTS):
         gate(
             small,
             num_channels=settings.num_channels,
@@ -87,7 +87,7 @@ def own_loop(device: str, data_root: Path | None) -> Iterator[Contender]:
             normalization=settings.normalization,
         )
     kind = "cuda" if device == "cuda" else "cpu"
-    steps = NUM_STEPS[kind]
+    steps = STEPS_TIMED[kind]
     data = drawn_task(first_graphs(graph, min(steps * BATCH, graph.num_graphs))).data_list()
     yield from contenders(data, device, ROUNDS[kind])
 
@@ -101,7 +101,7 @@ def contenders(
     torch.manual_seed(0)
     loader = DataLoader(data, batch_size=BATCH)
     models = {
-        "a step with RFP": PlainGINE(LINEAR, products=False, num_layers=num_layers, width=width),
+        "a step with RFP": PlainGINE(LINEAR_SETTINGS, products=False, num_layers=num_layers, width=width),
         "the step without RFP": PlainGINE(None, products=False, num_layers=num_layers, width=width),
         "a step with RFP and products (k=64, three operators)": PlainGINE(
             WITH_PRODUCTS, products=True, num_layers=num_layers, width=width
@@ -116,7 +116,7 @@ def contenders(
         yield Contender(name, lambda name=name: times()[name], share=len(loader), own_times=True)  # type: ignore[misc]
     batches = [batch.to(device) for batch in loader]
     for name, settings in (
-        ("RFP alone, a new batch", LINEAR),
+        ("RFP alone, a new batch", LINEAR_SETTINGS),
         ("RFP alone, a new batch (k=64, three operators)", WITH_PRODUCTS),
     ):
         layer = RandomFeaturePropagation(settings)

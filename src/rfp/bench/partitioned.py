@@ -100,7 +100,7 @@ def runs(largest: int) -> list[Run]:
     ]
 
 
-def measure(
+def measure_partitioned(
     largest: int, folder: Path, output: Path, say: Callable[[str], None], keep_graphs: bool = False
 ) -> list[Measured]:
     """Measure what the result file lacks.
@@ -114,7 +114,7 @@ def measure(
     """
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"partitioned-{slug('cpu')}.csv"
-    there = read(path)
+    there = read_measured(path)
     for run in runs(largest):
         if any(_is_row_of(run, row) for row in there):
             say(f"{run.case}, {run.name}: measured before")
@@ -132,7 +132,7 @@ def measure(
             took = f"{row.seconds:.1f} s, {row.cpu_seconds:.1f} CPU s, {row.peak_mib:.0f} MiB"
             say(f"{row.case}, {row.name}, {row.phase}: {took}")
         there += rows
-        write(there, path)
+        write_measured(there, path)
         if not keep_graphs and not any(other.nodes == run.nodes for other in _after(run, largest)):
             edges.unlink()
     return there
@@ -190,7 +190,7 @@ def _measured(run: Run, edges: Path, store: Path) -> list[Measured]:
     return [Measured(run.case, run.name, channels=run.channels, steps=run.steps, **row) for row in found]
 
 
-def read(path: Path) -> list[Measured]:
+def read_measured(path: Path) -> list[Measured]:
     """The rows of a result file; none if there is no such file."""
     if not path.exists():
         return []
@@ -202,7 +202,7 @@ def read(path: Path) -> list[Measured]:
         ]
 
 
-def write(rows: Sequence[Measured], path: Path) -> None:
+def write_measured(rows: Sequence[Measured], path: Path) -> None:
     """All rows, each with the environment."""
     facts = environment("cpu")
     part = path.with_suffix(".part")

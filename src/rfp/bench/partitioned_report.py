@@ -14,7 +14,7 @@ from rfp.bench.partitioned import Measured
 _NETWORK = 1.25e9
 
 
-def slope(rows: Sequence[Measured], phase: str = "all") -> float | None:
+def growth_slope(rows: Sequence[Measured], phase: str = "all") -> float | None:
     """The log-log slope of time against non-zeros, from 10^6 on, where start-up no longer counts."""
     points = [(row.num_entries, row.seconds) for row in growth(rows, phase) if row.num_nodes > 20_000]
     if len(points) < 2:
@@ -29,7 +29,7 @@ def growth(rows: Sequence[Measured], phase: str) -> list[Measured]:
     return sorted(latest.values(), key=lambda row: row.num_entries)
 
 
-def plot(rows: Sequence[Measured], path: Path) -> None:
+def plot_growth(rows: Sequence[Measured], path: Path) -> None:
     """Time against non-zeros, both logarithmic, of preparing, of the steps and of all."""
     import matplotlib as mpl
 
@@ -39,7 +39,7 @@ def plot(rows: Sequence[Measured], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(5, 3.6), layout="constrained")
     for phase, mark in (("prepare", "o"), ("steps", "s"), ("all", "^")):
         points = [(row.num_entries, row.seconds) for row in growth(rows, phase)]
-        found = slope(rows, phase)
+        found = growth_slope(rows, phase)
         label = phase if found is None else f"{phase}, slope {found:.2f}"
         axes.loglog(*zip(*points, strict=True), marker=mark, label=label)
     axes.set(xlabel="non-zeros", ylabel="seconds")

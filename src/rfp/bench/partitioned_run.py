@@ -18,7 +18,7 @@ from rfp.bench.measure import current_peak, reset_peak
 from rfp.bench.partitioned import Run
 from rfp.encode_folder import Resources
 from rfp.partitioned import Dask, encode_files
-from rfp.partitioned.encode import PREPARING
+from rfp.partitioned.encode_source import PREPARING
 from rfp.partitioned.layout import Layout
 
 
@@ -83,12 +83,12 @@ def limit_memory(num_bytes: int) -> None:
     import numpy as np
     import torch
 
-    from rfp.partitioned import kernels
+    from rfp.partitioned import block_products
 
     # Long enough for every thread to be started: their stacks are mapped, and hardly used.
     some = np.ones((1 << 14, 1, 8), dtype=np.float32)
-    kernels.times(some, np.ones((1, 8, 8)))
-    kernels.add_gram(some)
+    block_products.times(some, np.ones((1, 8, 8)))
+    block_products.block_gram(some)
     torch.ones(1 << 18).cos_()
     with open("/proc/self/status") as lines:
         sizes = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import Problem
-from rfp.backends.sparse.loop import sparse_steps
+from rfp.backends.sparse.fast_loop import sparse_steps
 from rfp.graph import Graph
 from rfp.operators import MatrixOperator, from_name
 

@@ -43,7 +43,7 @@ def is_detail(row: BenchRow) -> bool:
     return row.name.endswith((", l2", ", none")) or ", one product" in row.name or ", one normalisation" in row.name
 
 
-def slope(rows: list[BenchRow]) -> float | None:
+def scaling_slope(rows: list[BenchRow]) -> float | None:
     """The log-log slope of time against edges over the scaling rows; 1 is linear."""
     points = [(row.num_edges, row.seconds) for row in rows if row.case == "scaling" and row.num_edges and row.seconds]
     if len(points) < 2:
@@ -52,7 +52,9 @@ def slope(rows: list[BenchRow]) -> float | None:
     return float(np.polyfit(edges, seconds, 1)[0])
 
 
-def write(rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str, *, keep_others: bool = False) -> Path:
+def write_rows(
+    rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str, *, keep_others: bool = False
+) -> Path:
     """``<folder>/<machine>.csv``: the rows, each with the environment it was measured in.
 
     Rows of other cases stay; with ``keep_others`` also those of other contenders of the same case.
@@ -89,7 +91,7 @@ def machine(path: Path) -> str:
     return _read(path)[0]["device"]
 
 
-def read(path: Path) -> list[BenchRow]:
+def read_rows(path: Path) -> list[BenchRow]:
     """The rows of a result file."""
 
     def number(text: str | None) -> float | None:

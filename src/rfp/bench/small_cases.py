@@ -20,11 +20,11 @@ from rfp.operators import MatrixOperator
 from rfp.settings import Settings
 
 BOTH = ("normalized_adjacency", "normalized_laplacian")
-SETTINGS = Settings(num_channels=16, num_steps=16, operators=BOTH)
+SMALL_SETTINGS = Settings(num_channels=16, num_steps=16, operators=BOTH)
 BATCH = 128
 # Graphs on which peers are timed that would take minutes on all of them.
 PART = 1280
-FEW = 128
+FEW_GRAPHS = 128
 
 
 def molecules(data_root: Path | None) -> tuple[Graph, list[Contender]]:
@@ -36,7 +36,7 @@ def molecules(data_root: Path | None) -> tuple[Graph, list[Contender]]:
         return molecule_like(12_000), [skipped]
 
 
-def _check(device: str) -> None:
+def _gate_small(device: str) -> None:
     """Molecules, and on a GPU thousands of graphs of every size and density."""
     gate(molecule_like(300).to(device), num_channels=16, num_steps=16, operators=BOTH)
     if device == "cuda":
@@ -48,7 +48,7 @@ def _check(device: str) -> None:
         gate(graph, num_channels=16, num_steps=6, operators=BOTH, normalization="l2", num_trajectories=2)
 
 
-def moved_bytes(graph: Graph) -> float:
+def moved_by_a_batch(graph: Graph) -> float:
     """Each state written once, the features and the operators read once."""
     entries = graph.num_edges + graph.num_nodes
     return graph.num_nodes * (2 * 17 + 1) * 16 * 4.0 + entries * 12.0
@@ -58,12 +58,12 @@ def many_small(device: str, data_root: Path | None) -> Iterator[Contender]:
     """The 12,000 graphs of ZINC-12k in one call, k = 16, P = 16, Â and L̂, QR."""
     graph, notes = molecules(data_root)
     yield from notes
-    _check(device)
+    _gate_small(device)
     here = graph.to(device)
     result = graph.num_nodes * 16 * 17 * 2 * 4 + graph.edge_index.nbytes
     fresh = partial(Graph.unchecked, here.edge_index, here.num_nodes, None, here.ptr)
-    moved = moved_bytes(graph)
-    yield Contender("rfp", lambda: encode(fresh(), SETTINGS), result_bytes=result, moved_bytes=moved)
+    moved = moved_by_a_batch(graph)
+    yield Contender("rfp", lambda: encode(fresh(), SMALL_SETTINGS), result_bytes=result, moved_bytes=moved)
     if device == "cuda":
         yield from _on_gpu(here, moved)
     yield from _peers(here)
@@ -73,7 +73,7 @@ def _peers(graph: Graph) -> Iterator[Contender]:
     """All graphs on a CPU; some of them on a GPU, whose launches take longer than the work they launch."""
     whole = graph.device.type == "cpu"
     part = graph if whole else first_graphs(graph, PART)
-    few = graph if whole else first_graphs(graph, FEW)
+    few = graph if whole else first_graphs(graph, FEW_GRAPHS)
     share, smaller = part.num_graphs / graph.num_graphs, few.num_graphs / graph.num_graphs
     padded = partial(peers.padded_batches, part, BOTH, 16, 16)
     yield Contender(_on("padded batches of 128, torch.linalg.qr", share, part), padded, repeats=1, share=share)
@@ -93,8 +93,8 @@ def one_batch(device: str, data_root: Path | None) -> Iterator[Contender]:
     here = first_graphs(graph, BATCH).to(device)
     gate(here, num_channels=16, num_steps=16, operators=BOTH)
     fresh = partial(Graph.unchecked, here.edge_index, here.num_nodes, None, here.ptr)
-    moved = moved_bytes(here)
-    yield Contender("rfp", lambda: encode(fresh(), SETTINGS), repeats=50, moved_bytes=moved)
+    moved = moved_by_a_batch(here)
+    yield Contender("rfp", lambda: encode(fresh(), SMALL_SETTINGS), repeats=50, moved_bytes=moved)
     if device == "cuda":
         yield from _on_gpu(here, moved)
     padded = partial(peers.padded_batches, here, BOTH, 16, 16)
@@ -103,14 +103,14 @@ def one_batch(device: str, data_root: Path | None) -> Iterator[Contender]:
 
 def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     """Ours without the preparation, without the host, and the same from library calls."""
-    from rfp.backends.fused import driver as fused
+    from rfp.backends.fused import kernel_launches as fused
 
-    problem = Problem.of(SETTINGS, graph)
+    problem = Problem.of(SMALL_SETTINGS, graph)
     features = problem.features
     operators = [operator for operator in problem.operators if isinstance(operator, MatrixOperator)]
     run = partial(rfp.propagate, operators, features, num_steps=16, ptr=graph.offsets)
     yield Contender("rfp, operators and features ready", run, repeats=50, moved_bytes=moved)
-    drawing = partial(fused.fused_trajectory, Problem.of(SETTINGS, graph), torch.float32)
+    drawing = partial(fused.fused_trajectory, Problem.of(SMALL_SETTINGS, graph), torch.float32)
     yield Contender("rfp, operators ready, features drawn in the kernel", drawing, repeats=50, moved_bytes=moved)
     out = torch.empty(graph.num_nodes, 1, 2, 17, 16, device=graph.device)
     start = features.transpose(0, 1).contiguous()

@@ -18,7 +18,7 @@ from rfp.graph import Graph
 from rfp.one_loop import states
 from rfp.operators import from_name
 
-WALK_LENGTH, NUM_CHANNELS = 16, 64
+WALK_LENGTH, WALK_CHANNELS = 16, 64
 # PyG's matrix powers fill up: n^2 entries on a connected graph, each with its column number.
 PYG_MAX_NODES = 15_000
 # Nodes whose exact values the estimate is held against: as many more columns of a propagation.
@@ -27,17 +27,17 @@ _CHECKED = 64
 
 def walks(device: str, data_root: Path | None) -> Iterator[Contender]:
     """K = 16 steps, k = 64, seven edges a node; the size of ogbn-arxiv among them."""
-    _check(device)
+    _gate_walks(device)
     sizes = [(10**e // 7, 10**e) for e in range(4, 9 if device == "cuda" else 8)]
     sizes.insert(3, (ARXIV_NODES, ARXIV_EDGES))
     for num_nodes, num_edges in sizes:
-        yield from of_size(power_law(num_nodes, num_edges, device=device), num_edges)
+        yield from walk_contenders(power_law(num_nodes, num_edges, device=device), num_edges)
 
 
-def of_size(graph: Graph, num_edges: int) -> Iterator[Contender]:
+def walk_contenders(graph: Graph, num_edges: int) -> Iterator[Contender]:
     """Ours, with its error in the name, and PyG's."""
     fresh = partial(Graph.unchecked, graph.edge_index, graph.num_nodes)  # nothing cached between repeats
-    run = partial(products.return_probabilities, walk_length=WALK_LENGTH, num_channels=NUM_CHANNELS)
+    run = partial(products.return_probabilities, walk_length=WALK_LENGTH, num_channels=WALK_CHANNELS)
     error, spread = errors(graph, run(graph).value)
     name = f"rfp, {num_edges:,} edges (rms error {error:.2g} of a spread of {spread:.2g})"
     yield Contender(name, lambda: run(fresh()), repeats=3, num_edges=num_edges)
@@ -71,7 +71,7 @@ def errors(graph: Graph, estimate: Tensor) -> tuple[float, float]:
     return float(error), float((exact - exact.mean(0)).square().mean().sqrt())
 
 
-def _check(device: str) -> None:
+def _gate_walks(device: str) -> None:
     """Exact values where there are as many channels as nodes."""
     graph = power_law(200, 900).to(device)
     found = products.return_probabilities(graph, walk_length=WALK_LENGTH, exact=True).value

@@ -60,24 +60,24 @@ def bench(
     for name in cases or []:
         if name not in CASES:
             raise unknown_choice("case", name, CASES)
-    past = None if compare is None else (result_file.read(compare), result_file.machine(compare))
+    past = None if compare is None else (result_file.read_rows(compare), result_file.machine(compare))
     kind = find_device(device).type
     rows, facts = runner.run_cases(
         cases or list(CASES),
         kind,
         data_root,
         say=lambda line: typer.echo(line, err=True),
-        keep=lambda rows, facts: result_file.write(rows, facts, output, kind, keep_others=bool(only)),
+        keep=lambda rows, facts: result_file.write_rows(rows, facts, output, kind, keep_others=bool(only)),
         only=only,
     )
-    path = result_file.write(rows, facts, output, kind, keep_others=bool(only))
+    path = result_file.write_rows(rows, facts, output, kind, keep_others=bool(only))
     typer.echo(f"written to {path}", err=True)
-    if (slope := result_file.slope(rows)) is not None:
+    if (slope := result_file.scaling_slope(rows)) is not None:
         typer.echo(f"log-log slope of time against edges: {slope:.3f}", err=True)
     if plot is not None:
-        from rfp.viz.benchmark import plot as draw
+        from rfp.viz.benchmark import plot_benchmark
 
-        typer.echo(f"drawn to {draw(path, plot)}", err=True)
+        typer.echo(f"drawn to {plot_benchmark(path, plot)}", err=True)
     if as_json:
         typer.echo(json.dumps({"environment": facts, "rows": [row.__dict__ for row in rows]}, indent=2))
     slower = _compared(*past, rows, facts["device"]) if past is not None else False
@@ -104,11 +104,11 @@ def bench_partitioned(largest: int, folder: Path, output: Path, picture: Path | 
     """Graphs larger than memory, each in processes of its own; goes on where it was cut."""
     from rfp.bench import partitioned, partitioned_report
 
-    rows = partitioned.measure(largest, folder, output, say=lambda line: typer.echo(line, err=True))
-    if (found := partitioned_report.slope(rows)) is not None:
+    rows = partitioned.measure_partitioned(largest, folder, output, say=lambda line: typer.echo(line, err=True))
+    if (found := partitioned_report.growth_slope(rows)) is not None:
         typer.echo(f"log-log slope of time against non-zeros: {found:.3f}", err=True)
     if picture is not None:
-        partitioned_report.plot(rows, picture)
+        partitioned_report.plot_growth(rows, picture)
         typer.echo(f"drawn to {picture}", err=True)
     if as_json:
         typer.echo(json.dumps([row.__dict__ for row in rows], indent=2))

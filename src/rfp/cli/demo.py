@@ -15,7 +15,7 @@ from rfp.atomic import atomic_files
 from rfp.errors import MissingExtraError
 from rfp.operators import from_name
 from rfp.theory.angles import principal_angles
-from rfp.viz.demo_plot import DemoConvergence, draw
+from rfp.viz.demo_plot import DemoConvergence, draw_demo
 
 _STEPS_PRINTED = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
@@ -32,14 +32,14 @@ def demo(
 
         rfp demo -o rfp-demo.png
     """
-    data = measure(num_channels=4, num_steps=32, seed=seed)
+    data = measure_demo(num_channels=4, num_steps=32, seed=seed)
     Console().print(_table(data))
     with atomic_files([output]) as files:
-        draw(data, files[0])
+        draw_demo(data, files[0])
     typer.echo(f"The picture is in {output}. Next: rfp encode examples/karate.csv -o karate.npy")
 
 
-def measure(*, num_channels: int, num_steps: int, seed: int) -> DemoConvergence:
+def measure_demo(*, num_channels: int, num_steps: int, seed: int) -> DemoConvergence:
     r"""Encode the (unweighted) karate club and compare every step with the eigenvectors of Â.
 
     For subspace iteration with a symmetric operator the largest principal angle obeys

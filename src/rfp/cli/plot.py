@@ -20,8 +20,8 @@ from rfp.encode import encode
 from rfp.environment import find_device
 from rfp.errors import FileError
 from rfp.io import read_files
-from rfp.viz.layout import positions as lay_out
-from rfp.viz.notebook import SUFFIXES, Picture
+from rfp.viz.node_positions import positions as lay_out
+from rfp.viz.notebook import PICTURE_SUFFIXES, Picture
 from rfp.viz.overview import overview
 from rfp.viz.page import as_html
 
@@ -55,8 +55,8 @@ def plot(
 
         rfp plot examples/karate.csv -k 4 -P 32 --channel 1 --step 0 --step 4 --step 32 -o karate.html
     """
-    if output.suffix.lower() not in SUFFIXES:
-        raise typer.BadParameter(f"-o {output}: a picture ends in {', '.join(SUFFIXES)}")
+    if output.suffix.lower() not in PICTURE_SUFFIXES:
+        raise typer.BadParameter(f"-o {output}: a picture ends in {', '.join(PICTURE_SUFFIXES)}")
     if output.exists() and not force:
         raise FileError(f"{output} already there; choose another name, or replace with --force")
     for name, value, size in (

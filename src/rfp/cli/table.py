@@ -95,7 +95,7 @@ def table(
         rfp table --check
     """
     if check:
-        raise typer.Exit(_check(results))
+        raise typer.Exit(_print_check(results))
     folder = output or results / "tables"
     try:
         if number == "links":
@@ -203,16 +203,16 @@ def _show(rendered: Rendered) -> None:
         say(f"- run on: {'; '.join(rendered.table.environments)}")
 
 
-def _check(results: Path) -> int:
+def _print_check(results: Path) -> int:
     """Print what is wrong with result files, and where RFP stands; returns the exit code."""
     from rfp.reproduce.check import check_results
-    from rfp.reproduce.standing import as_markdown, standings
+    from rfp.reproduce.standing import standings, standings_as_markdown
     from rfp.train import read_results
 
     if not results.is_dir():
         raise FileError(f"{results}: there is no such folder of results; give one with --results")
     checked = check_results(results)
-    typer.echo(as_markdown(standings(read_results(results))))
+    typer.echo(standings_as_markdown(standings(read_results(results))))
     for line in checked.at_edge:
         typer.echo(f"at the edge of its grid: {line}")
     for line in checked.problems:

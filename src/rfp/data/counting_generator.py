@@ -83,7 +83,7 @@ class CountingData:
         return Data(x=torch.ones(stop - start, 1), edge_index=edge_index, y=self.targets[g : g + 1].float())
 
 
-def load(root: str | Path | None = None) -> CountingData:
+def load_counting(root: str | Path | None = None) -> CountingData:
     """The published graphs if a data root holds them, otherwise those generated from seed 0.
 
     Args:
@@ -93,6 +93,9 @@ def load(root: str | Path | None = None) -> CountingData:
     if folder and (Path(folder) / PUBLISHED_FILE).is_file():
         return read_published(folder)
     return generate()
+
+
+load = load_counting  # its earlier name
 
 
 def read_published(root: str | Path) -> CountingData:

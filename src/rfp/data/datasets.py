@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rfp.data import geom_gcn, ogb, planetoid, zinc
+from rfp.data.cleaned_graphs import normalize_features, remove_self_loops, symmetrize
 from rfp.data.counting import generate_counting, read_counting
 from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS
 from rfp.data.data_config import DataConfig
 from rfp.data.link_mat import read_mat
 from rfp.data.link_task import DEFAULT_METRIC, link_task
 from rfp.data.loaded import LoadedTask
-from rfp.data.prepare import normalize_features, remove_self_loops, symmetrize
 from rfp.data.processed import content_key, load_or_read
 from rfp.data.pyg_class import load_class
 from rfp.data.pyg_file import load_file
@@ -73,7 +73,7 @@ def _planetoid(name: str, classes: int, nodes: int, edges: int, features: int) -
     raw = f"planetoid/{name}/geom-gcn/raw"
     return DatasetSpec(
         _nodes(prefix, classes),
-        tuple(f"{raw}/{file}" for file in planetoid.raw_names(prefix)),
+        tuple(f"{raw}/{file}" for file in planetoid.planetoid_files(prefix)),
         partial(planetoid.read_planetoid, raw=raw, prefix=prefix),
         _download_pyg("Planetoid", "planetoid", name=name, split="geom-gcn"),
         {"nodes": nodes, "edges": edges, "features": features},
@@ -86,7 +86,7 @@ def _geom_gcn(
     # The attributes that download() of the class reads have the names of the constructor's arguments.
     return DatasetSpec(
         _nodes(name, 5),
-        tuple(f"{raw}/{file}" for file in geom_gcn.raw_names(name)),
+        tuple(f"{raw}/{file}" for file in geom_gcn.geom_gcn_files(name)),
         partial(geom_gcn.read_geom_gcn, raw=raw, prefix=name, dataset=lambda root: _pyg(class_name)(root, **arguments)),
         _download_pyg(class_name, raw.split("/")[0], **arguments),
         {"nodes": nodes, "edges": edges, "features": features},

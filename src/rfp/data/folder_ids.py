@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rfp.data.tables import Table
+from rfp.data.table_files import Table
 from rfp.errors import GraphError
 
 _Numbers = NDArray[np.int64]

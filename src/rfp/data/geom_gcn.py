@@ -20,19 +20,20 @@ from torch import Tensor
 
 from rfp.data.collection import GraphCollection
 from rfp.data.loaded import LoadedTask
+from rfp.data.table_files import reads_as_float
 from rfp.data.tasks import PARTS, Task
 from rfp.errors import FileError
 
-NUM_SPLITS = 10
+GEOM_GCN_SPLITS = 10
 FEATURES, EDGES = "out1_node_feature_label.txt", "out1_graph_edges.txt"
 
 
 def split_names(prefix: str) -> list[str]:
     """File names of the ten splits (their "0.6_0.2" notwithstanding, the fractions are 48/32/20 %)."""
-    return [f"{prefix}_split_0.6_0.2_{i}.npz" for i in range(NUM_SPLITS)]
+    return [f"{prefix}_split_0.6_0.2_{i}.npz" for i in range(GEOM_GCN_SPLITS)]
 
 
-def raw_names(prefix: str) -> list[str]:
+def geom_gcn_files(prefix: str) -> list[str]:
     """File names of a data set in Geom-GCN's own layout."""
     return [FEATURES, EDGES, *split_names(prefix)]
 
@@ -103,7 +104,7 @@ def _explain(folder: Path, prefix: str, error: Exception) -> NoReturn:
     num_nodes = 0
     for number, fields in _lines(folder / FEATURES):
         values = fields[1].split(",") if len(fields) == 3 else []
-        if len(fields) != 3 or not all(map(_is_number, [fields[0], fields[2], *values])):
+        if len(fields) != 3 or not all(map(reads_as_float, [fields[0], fields[2], *values])):
             raise _malformed(folder / FEATURES, number, "node, features with commas, label") from error
         num_nodes += 1
     for number, fields in _lines(folder / EDGES):
@@ -126,14 +127,6 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(file, start=1):
             if number > 1:  # the first names the columns
                 yield number, line.rstrip("\n").split("\t")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _malformed(path: Path, number: int, expected: str) -> FileError:

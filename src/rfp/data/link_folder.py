@@ -26,8 +26,8 @@ from rfp.data.data_config import DataConfig
 from rfp.data.folder_ids import GraphIds, NumberedNodes, number_nodes
 from rfp.data.link_task import link_task
 from rfp.data.loaded import LoadedTask
+from rfp.data.table_files import TABLE_SUFFIXES, Table, find_table
 from rfp.data.table_folder import PART_NAMES, features_of, named_columns, required_column
-from rfp.data.tables import SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.edge_table.columns import SOURCE_NAMES, TARGET_NAMES
 from rfp.errors import ArgumentError, FileError, GraphError
@@ -73,7 +73,7 @@ def _edges(folder: Path) -> tuple[Table, Tensor | None, Any]:
     if tables["val"] is None:
         tables["val"] = find_table(folder, "valid")
     if whole is None and all(table is None for table in tables.values()):
-        expected = f"edges{', edges'.join(SUFFIXES)}, or train, val and test"
+        expected = f"edges{', edges'.join(TABLE_SUFFIXES)}, or train, val and test"
         raise FileError(f"{folder}: there is no edges file; expected {expected}")
     if whole is not None:
         if any(table is not None for table in tables.values()):

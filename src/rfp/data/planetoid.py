@@ -23,7 +23,7 @@ from rfp.errors import FileError
 _PARTS = ("tx", "allx", "ty", "ally", "graph", "test.index")
 
 
-def raw_names(prefix: str) -> list[str]:
+def planetoid_files(prefix: str) -> list[str]:
     """File names of a data set (``x`` and ``y`` are the first rows of ``allx`` and ``ally``; PyG asks for them too)."""
     return [f"ind.{prefix}.{part}" for part in ("x", "y", *_PARTS)] + split_names(prefix)
 

@@ -26,7 +26,7 @@ from rfp.data.data_config import DataConfig
 from rfp.data.folder_ids import GraphIds, NumberedNodes, number_graphs, number_nodes
 from rfp.data.labels import Labels, choose_masks, labels_from_numbers, labels_from_texts
 from rfp.data.loaded import LoadedTask
-from rfp.data.tables import SUFFIXES, Table, find_table
+from rfp.data.table_files import TABLE_SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.edge_table.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
 from rfp.errors import ArgumentError, FileError, GraphError
@@ -44,7 +44,7 @@ def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
         return load_link_folder(folder, config)
     edges, nodes, graphs = (find_table(folder, name) for name in ("edges", "nodes", "graphs"))
     if edges is None:
-        raise FileError(f"{folder}: there is no edges file; expected edges{', edges'.join(SUFFIXES)}")
+        raise FileError(f"{folder}: there is no edges file; expected edges{', edges'.join(TABLE_SUFFIXES)}")
     source, target = (required_column(edges, names) for names in (SOURCE_NAMES, TARGET_NAMES))
     graph_ids = number_graphs(edges, nodes, graphs)
     node_ids = number_nodes(edges, source, target, nodes, graph_ids)

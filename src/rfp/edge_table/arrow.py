@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rfp.edge_table.columns import Columns, choose_columns, describe_column
 from rfp.edge_table.node_ids import Where, as_integers, check_texts, check_weights, numbers_of
-from rfp.edge_table.options import TableOptions
 from rfp.edge_table.table import EdgeTable, direction_of
+from rfp.edge_table.table_options import TableOptions
 from rfp.errors import GraphError
 
 # The columns at some positions, as Arrow arrays.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rfp.edge_table.node_ids import shown
-from rfp.edge_table.options import TableOptions
+from rfp.edge_table.table_options import TableOptions
 from rfp.errors import ArgumentError, GraphError
 
 SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "id1", "id_1", "fromnodeid", "source_id")

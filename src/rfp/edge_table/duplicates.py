@@ -30,7 +30,7 @@ def merge_duplicates(
         weight: ``[m]``, or ``None``.
         num_nodes: n.
         directed: Whether ``0 1`` and ``1 0`` are two edges.
-        duplicates: See :class:`~rfp.edge_table.options.TableOptions`.
+        duplicates: See :class:`~rfp.edge_table.table_options.TableOptions`.
         where: Place of a line in the file, for errors.
 
     Returns:

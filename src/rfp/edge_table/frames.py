@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfp.edge_table.arrow import table_of_columns
-from rfp.edge_table.options import LoadedGraph, TableOptions
 from rfp.edge_table.table import load_table
+from rfp.edge_table.table_options import LoadedGraph, TableOptions
 from rfp.errors import GraphError, MissingExtraError
 
 _NAME = "the frame"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rfp.edge_table.options import NodeIds
+from rfp.edge_table.table_options import NodeIds
 from rfp.errors import GraphError
 
 # Ids up to this many times the number of edge ends are numbered with a table; larger ones are sorted.
@@ -27,7 +27,7 @@ def number_integers(
 
     Args:
         ends: Source and target id of each edge, ``[2, m]``.
-        num_nodes: See :class:`~rfp.edge_table.options.TableOptions`.
+        num_nodes: See :class:`~rfp.edge_table.table_options.TableOptions`.
         where: Place of an edge in the file, for errors.
 
     Returns:
@@ -275,10 +275,10 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= 60 else f"{text[:60]!r}... ({len(text):,} characters)"
 
 
-def simplify(ids: list[str]) -> NodeIds | None:
+def simplified_ids(ids: list[str]) -> NodeIds | None:
     """Text ids that are really numbers become numbers, and 0 to n - 1 in order becomes ``None``.
 
-    >>> simplify(["0", "1"]), simplify(["5", "3"]), simplify(["01", "a"])
+    >>> simplified_ids(["0", "1"]), simplified_ids(["5", "3"]), simplified_ids(["01", "a"])
     (None, array([5, 3]), array(['01', 'a'], dtype=object))
     """
     if all(name.isascii() and name.isdigit() and len(name) < 19 and str(int(name)) == name for name in ids):

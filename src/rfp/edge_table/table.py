@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rfp.edge_table.duplicates import both_ways, merge_duplicates
 from rfp.edge_table.node_ids import Where, number_integers, number_texts, shown
-from rfp.edge_table.options import LoadedGraph, NodeIds, TableOptions
+from rfp.edge_table.table_options import LoadedGraph, NodeIds, TableOptions
 from rfp.errors import GraphError
 from rfp.graph import Graph
 
@@ -33,7 +33,7 @@ class EdgeTable:
         weights: Where the weights come from.
         directed: What the table itself says about direction, if anything.
         ignored: Columns that were not used.
-        facts: What was seen of its form (:class:`~rfp.edge_table.options.LoadedGraph`).
+        facts: What was seen of its form (:class:`~rfp.edge_table.table_options.LoadedGraph`).
     """
 
     integers: NDArray[np.int64] | None

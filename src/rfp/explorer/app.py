@@ -177,21 +177,21 @@ def create_app(graph: OpenGraph, *, token: str, hosts: list[str], limits: Limits
     routes: list[Route | Mount] = [
         Route("/", page),
         Route("/api/hello", server.hello),
-        Route("/api/graphs", explained(server.upload), methods=["POST"]),
-        Route(one_graph, explained(server.describe_graph)),
-        Route(f"{one_graph}/positions", explained(server.positions)),
-        Route(f"{one_graph}/edges", explained(server.edges)),
-        Route(f"{one_graph}/degrees", explained(server.degrees)),
-        Route(f"{one_graph}/ids", explained(server.ids)),
-        Route("/api/encodings", explained(server.ask), methods=["POST"]),
-        Route("/api/leave", explained(server.leave), methods=["POST"]),
-        Route(one_encoding, explained(server.describe_encoding)),
-        Route(f"{one_encoding}/values", explained(server.values)),
-        Route(f"{one_encoding}/analysis", explained(server.analysis)),
-        Route(f"{one_encoding}/products", explained(server.products)),
-        Route(f"{one_encoding}/nearest", explained(server.nearest)),
-        Route(f"{one_encoding}/snippet", explained(server.snippet)),
-        Route(f"{one_encoding}/encoding.npy", explained(server.npy)),
+        Route("/api/graphs", answered(server.upload), methods=["POST"]),
+        Route(one_graph, answered(server.describe_graph)),
+        Route(f"{one_graph}/positions", answered(server.positions)),
+        Route(f"{one_graph}/edges", answered(server.edges)),
+        Route(f"{one_graph}/degrees", answered(server.degrees)),
+        Route(f"{one_graph}/ids", answered(server.ids)),
+        Route("/api/encodings", answered(server.ask), methods=["POST"]),
+        Route("/api/leave", answered(server.leave), methods=["POST"]),
+        Route(one_encoding, answered(server.describe_encoding)),
+        Route(f"{one_encoding}/values", answered(server.values)),
+        Route(f"{one_encoding}/analysis", answered(server.analysis)),
+        Route(f"{one_encoding}/products", answered(server.products)),
+        Route(f"{one_encoding}/nearest", answered(server.nearest)),
+        Route(f"{one_encoding}/snippet", answered(server.snippet)),
+        Route(f"{one_encoding}/encoding.npy", answered(server.npy)),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     app = Starlette(routes=routes, middleware=[Middleware(Doorkeeper, token=token, hosts=frozenset(hosts))])
@@ -203,7 +203,7 @@ async def page(request: Request) -> Response:
     return FileResponse(STATIC / "index.html")
 
 
-def explained(handler: Handler) -> Handler:
+def answered(handler: Handler) -> Handler:
     """Expected failures as ``{"error": one clear line}``: the page shows it."""
 
     async def handle(request: Request) -> Response:

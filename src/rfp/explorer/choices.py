@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfp.explorer.encodings import SETTINGS
+from rfp.explorer.encodings import EXPLORER_FIELDS
 from rfp.features import DISTRIBUTIONS
 from rfp.io import FORMATS
 from rfp.normalization import NORMALIZATIONS
@@ -20,9 +20,10 @@ def describe() -> dict[str, Any]:
         "normalization": list(NORMALIZATIONS),
         "distribution": list(DISTRIBUTIONS),
         "start": list(STARTS),
-        "settings": list(SETTINGS),
+        "settings": list(EXPLORER_FIELDS),
         "defaults": {
-            name: list(value) if isinstance(value := getattr(defaults, name), tuple) else value for name in SETTINGS
+            name: list(value) if isinstance(value := getattr(defaults, name), tuple) else value
+            for name in EXPLORER_FIELDS
         },
         "suffixes": [suffix for name, known in FORMATS.items() if name != "pyg" for suffix in known.suffixes],
     }

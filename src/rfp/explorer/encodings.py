@@ -23,7 +23,7 @@ from rfp.settings import Settings
 from rfp.trajectory import Trajectory
 
 # What the page may set; everything else stays at its default.
-SETTINGS = (
+EXPLORER_FIELDS = (
     "num_channels",
     "num_steps",
     "operators",
@@ -44,7 +44,7 @@ def settings_of(asked: dict[str, Any], graph: OpenGraph, limits: Limits) -> Sett
     Raises:
         ArgumentError: An unknown name, a value that is none, or more than the page is allowed.
     """
-    unknown = sorted(set(asked) - set(SETTINGS))
+    unknown = sorted(set(asked) - set(EXPLORER_FIELDS))
     if unknown:
         raise ArgumentError(f"unknown settings: {', '.join(unknown)}")
     values = dict(asked)

@@ -17,7 +17,7 @@ from rfp.explorer.jobs import Job
 from rfp.explorer.limits import Limits
 from rfp.graph import Graph
 from rfp.io import LoadedGraph, ReadOptions, read_files
-from rfp.viz import layout
+from rfp.viz import node_positions
 
 # Dropped graphs kept; the one the page was started with is always there.
 _KEPT_UPLOADS = 8
@@ -40,7 +40,7 @@ class OpenGraph:
     source: tuple[str, str]
     options: dict[str, Any] = field(default_factory=dict)
     initial: dict[str, Any] = field(default_factory=dict)
-    positions: layout.Positions = field(init=False)
+    positions: node_positions.Positions = field(init=False)
     version: int = field(default=0, init=False)
     layout_job: Job[None] | None = field(default=None, init=False)
     spectra: dict[tuple[str, int], Any] = field(default_factory=dict, init=False)  # kept by rfp.explorer.analysis
@@ -65,7 +65,7 @@ class OpenGraph:
         """Begin to lay the graph out; :attr:`positions` and :attr:`version` follow as it forms."""
 
         def work(job: Job[None]) -> None:
-            for done, total, placed in layout.rounds(self.graph):
+            for done, total, placed in node_positions.rounds(self.graph):
                 job.total, job.done = total, done
                 job.advance(0)
                 self.positions = placed
@@ -86,7 +86,7 @@ class OpenGraph:
             "directed": self.loaded.directed,
             "weighted": self.graph.edge_weight is not None,
             "layout": {
-                "method": layout.method(self.graph.num_nodes),
+                "method": node_positions.method(self.graph.num_nodes),
                 "version": self.version,
                 **(job.describe() if job is not None else {}),
             },

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from rfp.explorer.encodings import SETTINGS
+from rfp.explorer.encodings import EXPLORER_FIELDS
 from rfp.explorer.graphs import OpenGraph
 from rfp.settings import Settings
 
@@ -49,7 +49,7 @@ def as_python(graph: OpenGraph, settings: Settings, shown: Shown) -> str:
     else:
         options = "".join(f", {name}={value!r}" for name, value in graph.options.items())
         begin = f"import rfp\n\ngraph = rfp.read_graph({where!r}{options})\n"
-    arguments = [f"    {name}={_python(getattr(settings, name))},\n" for name in SETTINGS]
+    arguments = [f"    {name}={_python(getattr(settings, name))},\n" for name in EXPLORER_FIELDS]
     column = shown.operator * settings.num_channels + shown.channel
     return (
         f"{begin}t = rfp.encode(\n    graph,\n{''.join(arguments)})\n"
@@ -71,7 +71,7 @@ def as_command(graph: OpenGraph, settings: Settings, shown: Shown) -> str:
         ends = edges[:, edges[0] < edges[1]].T.reshape(-1).tolist()
         start, name = f"printf '%s %s\\n' {' '.join(map(str, ends))} | ", "-"
     reading = "".join(f" {_reading(option, value)}" for option, value in graph.options.items())
-    options = [f"{_OPTIONS[field]} {getattr(settings, field)}" for field in SETTINGS if field in _OPTIONS]
+    options = [f"{_OPTIONS[field]} {getattr(settings, field)}" for field in EXPLORER_FIELDS if field in _OPTIONS]
     options += [f"--operator {shlex.quote(operator)}" for operator in settings.operators]
     shared = f"{name}{reading} {' '.join(options)}"
     view = f"--step {shown.step} --channel {shown.channel}"

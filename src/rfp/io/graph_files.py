@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rfp.edge_table.duplicates import both_ways, merge_duplicates
-from rfp.edge_table.node_ids import shown, simplify
+from rfp.edge_table.node_ids import shown, simplified_ids
 from rfp.errors import FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
 from rfp.io.compression import read_bytes
@@ -170,7 +170,7 @@ def load_edges(
     facts = {"parallel edges": f"{merged:,} merged ({rule})"} if merged else {}
     return LoadedGraph(
         graph.to_undirected() if one_way and not directed else graph,
-        simplify(list(names)),
+        simplified_ids(list(names)),
         directed,
         source,
         facts=facts,

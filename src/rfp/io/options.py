@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rfp.edge_table.options import LoadedGraph, NodeIds, TableOptions
+from rfp.edge_table.table_options import LoadedGraph, NodeIds, TableOptions
 
 __all__ = ["LoadedGraph", "NodeIds", "ReadOptions", "TableOptions"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rfp.edge_table.node_ids import shown
-from rfp.edge_table.options import LoadedGraph, NodeIds
 from rfp.edge_table.table import EdgeTable
+from rfp.edge_table.table_options import LoadedGraph, NodeIds
 from rfp.errors import FileError, GraphError
 from rfp.io import ReadOptions
 from rfp.io.compression import read_packed

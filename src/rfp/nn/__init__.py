@@ -3,7 +3,7 @@
 from rfp.nn.backbones import BACKBONES, Backbone, Edges
 from rfp.nn.dss import DSS
 from rfp.nn.encoder import RandomFeaturePropagation
-from rfp.nn.hetero import HeteroRandomFeaturePropagation
+from rfp.nn.hetero_encoder import HeteroRandomFeaturePropagation
 from rfp.nn.learned_operator import LearnedMatrix, LearnedOperator
 from rfp.nn.model import RFPModel
 from rfp.nn.model_config import ModelConfig, RFPEncoding

@@ -15,7 +15,7 @@ from rfp.backends.start import begin
 from rfp.encode import encode_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
-from rfp.hashing import GOLDEN, mix, signed
+from rfp.nn.counted_draws import CountedDraws
 from rfp.nn.learned_operator import copies
 from rfp.one_loop import run_problem
 from rfp.operators import Operator
@@ -23,8 +23,6 @@ from rfp.ragged import offsets
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
 from rfp.sinks import Memory
 
-# Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
-_TRAINING_STREAM = signed(0x5851F42D4C957F2D)
 # Attributes of a PyG batch with one row for each node.
 _NODE_ATTRIBUTES = ("x", "z", "pos")
 
@@ -37,7 +35,7 @@ class _Known:
     steps: list[Tensor]  # [n, B, P k] for each predefined operator
 
 
-class RandomFeaturePropagation(nn.Module):
+class RandomFeaturePropagation(CountedDraws, nn.Module):
     r"""Encodes graphs by random feature propagation inside a model (Eq. 1-3 of the paper).
 
     Training draws new features at every forward pass (draw number :math:`c` is a pure function of (seed, :math:`c`,
@@ -209,8 +207,7 @@ class RandomFeaturePropagation(nn.Module):
             if self.eval_draws == 1:
                 return self.settings
             return replace(self.settings, num_trajectories=self.eval_draws * self.settings.num_trajectories)
-        self.num_draws += 1
-        return self.settings.with_seed(training_seed(self.settings.seed, self.num_draws - 1))
+        return self.next_training_settings()
 
     def _averaged(self, flat: Tensor) -> Tensor:
         """The mean over the draws of an evaluation, ``[..., draws B, n, C] -> [..., B, n, C]``."""
@@ -277,13 +274,6 @@ class RandomFeaturePropagation(nn.Module):
         storage = memory.storage
         return storage if replicas is None else storage.view(replicas, num_nodes, *storage.shape[1:])
 
-    def get_extra_state(self) -> dict[str, int]:
-        return {"seed": self.settings.seed, "num_draws": self.num_draws}
-
-    def set_extra_state(self, state: dict[str, int]) -> None:
-        self.settings = replace(self.settings, seed=int(state["seed"]))
-        self.num_draws = int(state["num_draws"])
-
     def extra_repr(self) -> str:
         operators = tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators)
         return f"{self.settings.as_text(leave_out=['operators'])}, {operators=}, eval_draws={self.eval_draws}"
@@ -292,11 +282,6 @@ class RandomFeaturePropagation(nn.Module):
 def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O times [..., n, B, P k]
     """Steps 1 to P of each operator, as views."""
     return list(storage[..., 1:, :].flatten(-2).unbind(-2))
-
-
-def training_seed(seed: int, draw: int) -> int:
-    """The seed of training draw number ``draw``, unrelated to its neighbours and to ``seed`` itself."""
-    return mix(signed(mix(signed(seed + _TRAINING_STREAM)) + (draw + 1) * GOLDEN))
 
 
 def unchecked_graph(

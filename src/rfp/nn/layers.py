@@ -20,7 +20,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "none": nn.Identity,
 }
 
-NORMS = ("batch", "layer", "none")
+LAYER_NORMS = ("batch", "layer", "none")
 
 
 def activation(name: str) -> nn.Module:
@@ -44,8 +44,8 @@ class FeatureNorm(nn.Module):
 
     def __init__(self, kind: str, channels: int, *, eps: float = 1e-5) -> None:
         super().__init__()
-        if kind not in NORMS:
-            raise unknown_choice("norm", kind, NORMS)
+        if kind not in LAYER_NORMS:
+            raise unknown_choice("norm", kind, LAYER_NORMS)
         self.norm: nn.Module = nn.Identity()
         if kind == "batch":
             self.norm = nn.BatchNorm1d(channels, eps=eps)

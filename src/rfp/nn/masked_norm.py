@@ -46,11 +46,11 @@ class FusedMaskedNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, real: Tensor, weight: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
-        from rfp.nn.triton_masked_norm import launch_forward
+        from rfp.nn.triton_masked_norm import launch_masked_norm
 
         rows = x.reshape(-1, x.size(-1)).contiguous()
         momentum = 0.1 if norm.momentum is None else norm.momentum
-        out, mean, scale, count = launch_forward(  # type: ignore[no-untyped-call]
+        out, mean, scale, count = launch_masked_norm(  # type: ignore[no-untyped-call]
             rows, real.reshape(-1), weight, bias, norm.running_mean, norm.running_var, norm.eps, momentum
         )
         ctx.save_for_backward(rows, real, weight, mean, scale, count)
@@ -60,11 +60,11 @@ class FusedMaskedNorm(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
-        from rfp.nn.triton_masked_norm import launch_backward
+        from rfp.nn.triton_masked_norm import launch_masked_norm_gradient
 
         rows, real, weight, mean, scale, count = ctx.saved_tensors
         flat = grad.reshape(rows.shape).contiguous()
-        grad_x, grad_weight, grad_bias = launch_backward(  # type: ignore[no-untyped-call]
+        grad_x, grad_weight, grad_bias = launch_masked_norm_gradient(  # type: ignore[no-untyped-call]
             flat, rows, real.reshape(-1), weight, mean, scale, count
         )
         return grad_x.view(grad.shape), None, grad_weight, grad_bias, None

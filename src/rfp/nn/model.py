@@ -15,8 +15,9 @@ from rfp.baselines import flip_signs
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
+from rfp.nn.counted_draws import training_seed
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, side_by_side
-from rfp.nn.encoder import RandomFeaturePropagation, training_seed, unchecked_graph
+from rfp.nn.encoder import RandomFeaturePropagation, unchecked_graph
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator

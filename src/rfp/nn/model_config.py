@@ -9,7 +9,7 @@ from typing import Any
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
 from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
-from rfp.nn.layers import ACTIVATIONS, NORMS
+from rfp.nn.layers import ACTIVATIONS, LAYER_NORMS
 from rfp.nn.levels import LEVELS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
@@ -197,9 +197,9 @@ class ModelConfig:
             "dss_aggregation": ("sum", "mean"),
             "trajectory_readout": READOUTS,
             "backbone": BACKBONES,
-            "norm": NORMS,
+            "norm": LAYER_NORMS,
             "embed": EMBEDDINGS,
-            "product_norm": ("auto", *NORMS),
+            "product_norm": ("auto", *LAYER_NORMS),
             "product_scale": ("none", "nodes"),
             "activation": ACTIVATIONS,
             "readout": READOUTS,

@@ -95,23 +95,23 @@ class NeighborSum(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, eps: Tensor, attr: Tensor | None, edge_index: Tensor, order: SortedEdges
     ) -> Tensor:
-        from rfp.nn.triton_neighbors import launch_forward
+        from rfp.nn.triton_neighbors import launch_neighbor_sums
 
         ctx.edges = order
         x = x.contiguous()
         attr = None if attr is None else attr.contiguous()
         ctx.save_for_backward(x, eps, attr, edge_index)
-        out: Tensor = launch_forward(x, eps, attr, edge_index, ctx.edges)  # type: ignore[no-untyped-call]
+        out: Tensor = launch_neighbor_sums(x, eps, attr, edge_index, ctx.edges)  # type: ignore[no-untyped-call]
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None, None]:
-        from rfp.nn.triton_neighbors import launch_backward
+        from rfp.nn.triton_neighbors import launch_neighbor_sums_gradient
 
         x, eps, attr, edge_index = ctx.saved_tensors
         grad = grad.contiguous()
-        both: tuple[Tensor, Tensor | None] = launch_backward(  # type: ignore[no-untyped-call]
+        both: tuple[Tensor, Tensor | None] = launch_neighbor_sums_gradient(  # type: ignore[no-untyped-call]
             grad, x, eps, attr, edge_index, ctx.edges
         )
         grad_x, grad_attr = both

@@ -192,7 +192,7 @@ def _launch(rows, d):
     return (parts, triton.cdiv(d, _COLUMNS)), parts, part_rows, max(triton.next_power_of_2(parts), 2)
 
 
-def launch_forward(x, real, weight, bias, running_mean, running_var, eps, momentum):
+def launch_masked_norm(x, real, weight, bias, running_mean, running_var, eps, momentum):
     """See :func:`rfp.nn.masked_norm.masked_batch_norm`; x is contiguous ``[rows, d]``, real ``[n]``.
 
     Returns:
@@ -234,7 +234,7 @@ def launch_forward(x, real, weight, bias, running_mean, running_var, eps, moment
     return out, kept[0], kept[1], total
 
 
-def launch_backward(grad, x, real, weight, mean, scale, count):
+def launch_masked_norm_gradient(grad, x, real, weight, mean, scale, count):
     """Gradients of x, of the weight and of the bias."""
     rows, d = x.shape
     grid, parts, part_rows, width = _launch(rows, d)

@@ -91,7 +91,7 @@ def _options(d):
     return {"BLOCK": block, "num_warps": min(max(block // 128, 1), 8)}
 
 
-def launch_forward(x, eps, attr, edge_index, edges):
+def launch_neighbor_sums(x, eps, attr, edge_index, edges):
     """See :func:`rfp.nn.neighbors.add_neighbors`; x is contiguous ``[..., n, d]``."""
     n, d = x.shape[-2:]
     out = torch.empty_like(x)
@@ -111,7 +111,7 @@ def launch_forward(x, eps, attr, edge_index, edges):
     return out
 
 
-def launch_backward(grad, x, eps, attr, edge_index, edges):
+def launch_neighbor_sums_gradient(grad, x, eps, attr, edge_index, edges):
     """Gradients of x and of attr (``None`` if there is none, float32 sums rounded to its type)."""
     n, d = x.shape[-2:]
     grad_x = torch.empty_like(x)

@@ -4,9 +4,9 @@
 """
 
 from rfp.partitioned.dask_executor import Dask as Dask
-from rfp.partitioned.encode import Execution as Execution
-from rfp.partitioned.encode import encode as encode
-from rfp.partitioned.encode import encode_files as encode_files
+from rfp.partitioned.encode_source import Execution as Execution
+from rfp.partitioned.encode_source import encode as encode
+from rfp.partitioned.encode_source import encode_files as encode_files
 from rfp.partitioned.executors import Serial as Serial
 from rfp.partitioned.executors import Threads as Threads
 from rfp.partitioned.reader import PartitionedEncoding as PartitionedEncoding

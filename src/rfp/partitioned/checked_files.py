@@ -92,7 +92,7 @@ def sync(folder: Path) -> None:
             raise explained(error, path) from error
 
 
-def save(path: Path, array: Array) -> None:
+def save_array(path: Path, array: Array) -> None:
     """Write an array; whatever stops this, ``path`` afterwards is a whole file or what it was before.
 
     Raises:
@@ -118,17 +118,17 @@ def _header(array: Array) -> bytes:
 def is_whole(path: Path) -> bool:
     """Whether the file is there and is what was written."""
     try:
-        load(path)
+        load_array(path)
     except DamagedFileError:
         return False
     return True
 
 
-def load(path: Path, *, mapped: bool = False) -> Array:
+def load_array(path: Path, *, mapped: bool = False) -> Array:
     """The array of a file that is whole. Its bytes are summed the first time a process reads it, or when it changed.
 
     Args:
-        path: As given to :func:`save`.
+        path: As given to :func:`save_array`.
         mapped: Map the file instead of reading it: its pages are the system's, which takes them back when memory is
             short. For files that nobody replaces or cuts while they are used, which would kill the process.
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from rfp.errors import FileError, GraphError, MissingExtraError, WriteError
 from rfp.partitioned.edge_numbers import KEY_BOUND, EdgeScan, NumberedEdges, number_edges, number_of_ids
 from rfp.partitioned.layout import Layout, StoredGraph
-from rfp.partitioned.prepare import write_ids, write_sorted
 from rfp.partitioned.row_blocks import BlockLimit, BlockWriter
+from rfp.partitioned.sorted_blocks import write_ids, write_sorted
 
 Ints = NDArray[np.int64]
 

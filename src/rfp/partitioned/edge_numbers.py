@@ -91,7 +91,7 @@ def number_edges(
     base = f"SELECT {table.source} AS s, {table.target} AS t{weight}{place} FROM {table.relation}"
     more = (", w" if weight else "") + (", r" if place else "")
     kinds = [str(row[1]) for row in database.execute(f"DESCRIBE {base}").fetchall()]
-    _check(database, base, table)
+    _check_columns(database, base, table)
     if all(_is_integer(kind) for kind in kinds[:2]):
         return _number_integers(database, base, more, num_nodes, layout, memory)
     if num_nodes is not None:
@@ -103,7 +103,7 @@ def _is_integer(kind: str) -> bool:
     return kind.upper() in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
-def _check(database: Any, base: str, table: EdgeScan) -> None:
+def _check_columns(database: Any, base: str, table: EdgeScan) -> None:
     """Raise for missing ids and weights that are no numbers."""
     if table.checked:
         return

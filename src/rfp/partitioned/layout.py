@@ -41,7 +41,7 @@ from typing import Any
 from rfp.errors import FileError
 from rfp.partitioned.checked_files import sync
 
-FORMAT = "rfp-partitioned-1"
+STORE_FORMAT = "rfp-partitioned-1"
 # The matrices of a graph that operators are made of: A itself, its transpose, and that of the undirected graph.
 SIDES = ("", "T", "sym")
 
@@ -99,7 +99,7 @@ class Manifest:
     finished: dict[str, dict[str, int]] = field(default_factory=dict)
     factors: dict[str, list[str]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    format: str = FORMAT
+    format: str = STORE_FORMAT
 
     def with_step(self, name: str, events: dict[str, int], factors: list[str]) -> Manifest:
         """The manifest after one more step."""
@@ -185,8 +185,10 @@ class Layout:
         except (OSError, ValueError) as error:
             raise FileError(f"{self.manifest_file}: cannot be read ({error})") from error
         try:
-            if values["format"] != FORMAT:
-                raise FileError(f"{self.manifest_file}: format {values['format']!r}, this version reads {FORMAT!r}")
+            if values["format"] != STORE_FORMAT:
+                raise FileError(
+                    f"{self.manifest_file}: format {values['format']!r}, this version reads {STORE_FORMAT!r}"
+                )
             graph = StoredGraph(**values.pop("graph"))
             return Manifest(replace(graph, cuts=tuple(graph.cuts)), **values)
         except (KeyError, TypeError) as error:

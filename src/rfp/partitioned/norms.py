@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rfp.partitioned.checked_files import load
-from rfp.partitioned.tasks import Plan
+from rfp.partitioned.block_tasks import Plan
+from rfp.partitioned.checked_files import load_array
 from rfp.rounding import LONG_ROW
 
 Array = NDArray[Any]
@@ -37,8 +37,8 @@ class _Rows:
 
 def _rows(plan: Plan, operator: int, block: int) -> _Rows:
     side, nodes = plan.operators[operator].side, plan.graph.rows(block)
-    crow, col = (load(plan.layout.graph_file(block, part, side), mapped=True) for part in ("crow", "col"))
-    value = load(plan.layout.operator_file(operator, block)).astype(np.float64)
+    crow, col = (load_array(plan.layout.graph_file(block, part, side), mapped=True) for part in ("crow", "col"))
+    value = load_array(plan.layout.operator_file(operator, block)).astype(np.float64)
     return _Rows(nodes, np.repeat(np.arange(len(crow) - 1), np.diff(crow)), col, np.abs(value, out=value))
 
 
@@ -74,7 +74,7 @@ def _largest_ratio(x: Array, y: Array) -> float:
     return float(np.divide(x, y, out=np.zeros_like(x), where=y > 0).max(initial=0.0))
 
 
-def rounding_norm(norm: float, rows: Sequence[tuple[float, float]]) -> float:
+def rounding_norm_of_rows(norm: float, rows: Sequence[tuple[float, float]]) -> float:
     """From the norm of S and the long rows of its blocks."""
     longest, beyond = max(times for times, _ in rows), sum(squares for _, squares in rows)
     return min(norm * longest, norm + math.sqrt(beyond))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rfp.errors import GraphError
 from rfp.graph import hash_of_edges
 from rfp.hashing import GOLDEN, mix, signed
-from rfp.partitioned.checked_files import save
+from rfp.partitioned.checked_files import save_array
 from rfp.partitioned.layout import Layout, StoredGraph
 
 Ints = NDArray[np.int64]
@@ -37,7 +37,7 @@ class Entries:
 
 
 # How edges with the same ends become one, as :func:`rfp.read_graph` has it; ``None``: their weights must be equal.
-DUPLICATES = (None, "sum", "first", "max", "error")
+DUPLICATE_RULES = (None, "sum", "first", "max", "error")
 # Of the two directions of an edge the weight that is larger in magnitude, as :meth:`rfp.Graph.to_undirected` has it.
 LARGER = "larger"
 
@@ -49,7 +49,7 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
         row: Sorted together with ``col``, and entries of one place in the order of the file.
         col: See ``row``.
         value: Weights.
-        duplicates: One of :data:`DUPLICATES`, or :data:`LARGER`.
+        duplicates: One of :data:`DUPLICATE_RULES`, or :data:`LARGER`.
 
     Raises:
         GraphError: Edges with the same ends have different weights, or there are any at all and that is an error.
@@ -173,10 +173,10 @@ class BlockWriter:
         """Write the last blocks and the sums of weights."""
         self._write_blocks(self.num_nodes)
         if self.side != "T":  # its sums are those of the matrix itself, the other way round
-            save(self.layout.sums_file("row", self.side), self.row_sums)
-            save(self.layout.loops_file(self.side), self.has_loop)
+            save_array(self.layout.sums_file("row", self.side), self.row_sums)
+            save_array(self.layout.loops_file(self.side), self.has_loop)
             if self.col_sums is not None:
-                save(self.layout.sums_file("col", self.side), self.col_sums)
+                save_array(self.layout.sums_file("col", self.side), self.col_sums)
         key = mix(signed(mix(signed(self.num_nodes * GOLDEN + 1)) + self.words))  # as rfp.Graph.keys
         return StoredGraph(
             self.num_nodes,
@@ -221,8 +221,10 @@ class BlockWriter:
         value = np.insert(value, place, 0.0)
         crow = np.zeros(stop - start + 1, dtype=np.int64)
         np.cumsum(np.bincount(row - start, minlength=stop - start), out=crow[1:])
-        save(self.layout.graph_file(block, "crow", self.side), crow)
-        save(self.layout.graph_file(block, "col", self.side), col.astype(self.index_type))
-        save(self.layout.graph_file(block, "value", self.side), value.astype(np.float64 if weighted else np.uint8))
+        save_array(self.layout.graph_file(block, "crow", self.side), crow)
+        save_array(self.layout.graph_file(block, "col", self.side), col.astype(self.index_type))
+        save_array(
+            self.layout.graph_file(block, "value", self.side), value.astype(np.float64 if weighted else np.uint8)
+        )
         self.num_entries += len(row)
         self.num_written += 1

@@ -23,8 +23,8 @@ from rfp.io.readers import find_parts, read_explained, read_files
 from rfp.partitioned.duckdb_edges import prepare_table
 from rfp.partitioned.edge_numbers import EdgeScan
 from rfp.partitioned.layout import Layout, StoredGraph
-from rfp.partitioned.prepare import prepare_graph, write_ids
 from rfp.partitioned.row_blocks import BlockLimit
+from rfp.partitioned.sorted_blocks import prepare_graph, write_ids
 from rfp.partitioned.text_parts import TextParts
 
 # A piece of text is read with some twenty copies of it around.

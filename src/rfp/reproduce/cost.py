@@ -110,7 +110,7 @@ def cases(device: str, size: CostSize, *, check: bool = True) -> Iterator[tuple[
         return rfp.encode(graph, num_channels=size.num_channels, num_steps=size.num_steps, seed=next(draws))
 
     if check:
-        _check(encode())
+        _check_orthonormal(encode())
     yield "rfp-qr-A", "encode", encode
     for row in ("gcn", "rfp-qr-A"):
         model = _model(size, with_rfp=row != "gcn").to(device)
@@ -159,7 +159,7 @@ def _training_step(model: RFPModel, data: Data, graph: Graph, y: Tensor) -> Call
     return step
 
 
-def _check(trajectory: rfp.Trajectory) -> None:
+def _check_orthonormal(trajectory: rfp.Trajectory) -> None:
     last = trajectory.states[0, :, -1].double()  # [n, k]
     error = float((last.T @ last - torch.eye(last.size(1), device=last.device, dtype=last.dtype)).abs().max())
     if not error < 1e-4:

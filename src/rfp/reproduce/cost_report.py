@@ -14,13 +14,13 @@ from rfp.errors import FileError
 from rfp.reproduce.cost import CostRow, CostSize
 from rfp.reproduce.paper import find
 
-FOLDER = "arxiv-cost"
+COST_FOLDER = "arxiv-cost"
 HEADS = ["Model", "What", "ms: median (range)", "paper, RTX 3090", "peak MiB", "paper, MB"]
 
 
 def cost_file(results: Path, device: str, *, quick: bool = False) -> Path:
     """Where the measurement of this machine is kept."""
-    return results / FOLDER / f"{slug(device)}{'-quick' if quick else ''}.csv"
+    return results / COST_FOLDER / f"{slug(device)}{'-quick' if quick else ''}.csv"
 
 
 def write_cost(rows: Sequence[CostRow], size: CostSize, device: str, path: Path) -> None:

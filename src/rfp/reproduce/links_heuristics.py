@@ -19,7 +19,7 @@ from rfp.errors import FileError
 from rfp.links import score_pairs
 from rfp.reproduce.links_spec import HEURISTICS, LinkColumn, data_values
 
-FOLDER = "links"
+HEURISTICS_FOLDER = "links"
 # β of Katz is chosen on validation.
 BETAS = (0.05, 0.005, 0.0005)
 _METRICS = tuple(name for name, metric in METRICS.items() if "link" in metric.kinds)
@@ -50,7 +50,7 @@ class HeuristicScore:
 
 def heuristics_file(results: Path, dataset: str) -> Path:
     """Where the scores of a graph are kept."""
-    return results / FOLDER / f"{dataset}.csv"
+    return results / HEURISTICS_FOLDER / f"{dataset}.csv"
 
 
 def read_heuristics(results: Path, dataset: str) -> list[HeuristicScore]:

@@ -8,15 +8,14 @@ from typing import Any
 
 from rfp.data import DATASETS
 from rfp.errors import unknown_choice
-from rfp.reproduce.methods import Row, eigenvectors, rfp, rnf
+from rfp.reproduce.methods import COUNTS, A, Row, eigenvector_values, rfp_values, rnf_values
 from rfp.reproduce.spec import Cell, Column, first_of_search
 from rfp.train.run_config import RunConfig
 
-A, WALKS = "normalized_adjacency", "adjacency"
-NUM_SPLITS = 5
+LINK_SPLITS = 5
 # Steps whose products tell walks of up to six.
-NUM_STEPS = 3
-CHANNELS, LINEAR_CHANNELS = 1024, 64
+LINK_STEPS = 3
+PAIR_CHANNELS, LINEAR_CHANNELS = 1024, 64
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,12 @@ HEURISTICS = {
     "katz": "Katz",
 }
 
-_products = rfp(WALKS, A, k=CHANNELS, P=NUM_STEPS, normalization="none", start="orthonormal")
+_products = rfp_values(COUNTS, A, k=PAIR_CHANNELS, P=LINK_STEPS, normalization="none", start="orthonormal")
 ROWS = (
     Row("gae", "GCN (GAE)", {"encodings": [], "pair_degrees": False}),
-    Row("rnf", "RNF", {"encodings": [{**rnf(LINEAR_CHANNELS), "start": "unit"}]}),
-    Row("eigvecs", "Â eigenvectors", {"encodings": [eigenvectors(A, 32)]}),
-    Row("rfp-linear", "RFP-QR-Â, linear", {"encodings": [rfp(A, k=LINEAR_CHANNELS, P=8, start="unit")]}),
+    Row("rnf", "RNF", {"encodings": [{**rnf_values(LINEAR_CHANNELS), "start": "unit"}]}),
+    Row("eigvecs", "Â eigenvectors", {"encodings": [eigenvector_values(A, 32)]}),
+    Row("rfp-linear", "RFP-QR-Â, linear", {"encodings": [rfp_values(A, k=LINEAR_CHANNELS, P=8, start="unit")]}),
     Row("rfp-products", "RFP products", {"encodings": [_products], "embed": "products", "pair_products": True}),
 )
 _MODEL: Mapping[str, Any] = {
@@ -119,7 +118,7 @@ class LinkTable:
 
     @property
     def num_splits(self) -> int:
-        return 1 if self.quick else NUM_SPLITS
+        return 1 if self.quick else LINK_SPLITS
 
     def only(self, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> LinkTable:
         """Some rows and columns alone, by id."""
@@ -149,7 +148,7 @@ class LinkTable:
         found = []
         for column in self.columns:
             for row in self.rows:
-                config = cell_config(row, column)
+                config = link_config(row, column)
                 if self.quick:
                     config = first_of_search(config).with_values(self.quick)
                     config = RunConfig.from_dict({**config.to_dict(), "name": f"quick-{config.name}"})
@@ -159,10 +158,10 @@ class LinkTable:
 
 def data_values(column: LinkColumn) -> dict[str, Any]:
     """The data section of a config."""
-    return {"name": column.id, "level": "link", "num_splits": NUM_SPLITS, "metric": column.chosen_by}
+    return {"name": column.id, "level": "link", "num_splits": LINK_SPLITS, "metric": column.chosen_by}
 
 
-def cell_config(row: Row, column: LinkColumn) -> RunConfig:
+def link_config(row: Row, column: LinkColumn) -> RunConfig:
     """The config of a method on a graph."""
     data = data_values(column)
     if row.id == "gae" and not column.has_features:
@@ -181,4 +180,4 @@ def cell_config(row: Row, column: LinkColumn) -> RunConfig:
 def default_link_config(dataset: str) -> RunConfig:
     """RFP with products as in the table, with the first value where it tries several."""
     column = next(column for column in COLUMNS if column.id == dataset)
-    return first_of_search(cell_config(ROWS[-1], column))
+    return first_of_search(link_config(ROWS[-1], column))

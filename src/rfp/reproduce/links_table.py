@@ -153,7 +153,7 @@ def _entry(
     return [LinkEntry(row, column.id, metric, mean, std, len(test), wanted, of_val, values, device)]
 
 
-def as_markdown(table: LinkTable, found: Sequence[LinkEntry]) -> str:
+def links_as_markdown(table: LinkTable, found: Sequence[LinkEntry]) -> str:
     """The table in GitHub's Markdown; the best of ours in bold; below it numbers of other papers."""
     by_place = {(entry.row, entry.column, entry.metric): entry for entry in found}
     heads = [(column, metric) for column in table.columns for metric in column.metrics]
@@ -206,7 +206,7 @@ def _other_papers(table: LinkTable) -> list[str]:
     return lines
 
 
-def as_csv(found: Iterable[LinkEntry]) -> str:
+def links_as_csv(found: Iterable[LinkEntry]) -> str:
     """One line for each number, unrounded."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [f.name for f in fields(LinkEntry)], lineterminator="\n")
@@ -222,11 +222,11 @@ def write_links(table: LinkTable, results: Path, output: Path) -> tuple[str, lis
     if not results.is_dir():
         raise FileError(f"{results}: no such folder of results; correct --results, or run what is missing")
     found = entries(table, results)
-    text = as_markdown(table, found)
+    text = links_as_markdown(table, found)
     if not found:
         return text, found, []
     output.mkdir(parents=True, exist_ok=True)
-    texts = {output / f"{table.name}.md": text, output / f"{table.name}.csv": as_csv(found)}
+    texts = {output / f"{table.name}.md": text, output / f"{table.name}.csv": links_as_csv(found)}
     with atomic_files(list(texts)) as open_files:
         for file, content in zip(open_files, texts.values(), strict=True):
             file.write(content.encode())

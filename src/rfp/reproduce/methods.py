@@ -9,7 +9,7 @@ from typing import Any
 from rfp.backends.learned import LEARNED_MAX_CHANNELS
 from rfp.reproduce import hyperparameters as at
 
-COUNTS, L, A, WALK, LEARNED = "adjacency", "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
+COUNTS, L, A, WALK, S_LEARN = "adjacency", "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
 EncodingValues = dict[str, Any]
 # In the place of k: as many channels as the graph has nodes. Wide and slow, so such rows run only on request.
 ALL_NODES = -1
@@ -48,17 +48,17 @@ _CHANNELS = {"model.encodings.0.num_channels": (at.NODE_CHANNELS, at.NODE_CHANNE
 _OPERATOR_LR = {"training.operator_lr": (1.0, 0.1)}
 
 
-def rfp(*operators: str, k: int, P: int = at.NUM_STEPS, **more: Any) -> EncodingValues:
+def rfp_values(*operators: str, k: int, P: int = at.NUM_STEPS, **more: Any) -> EncodingValues:
     """An RFP encoding; what is left at its default is left out, so that equal encodings read alike."""
     return {"name": "rfp", "num_channels": k, "num_steps": P, "operators": list(operators), **more}
 
 
-def rnf(k: int) -> EncodingValues:
+def rnf_values(k: int) -> EncodingValues:
     """Random features, normal as in Abboud et al."""
     return {"name": "rnf", "num_channels": k}
 
 
-def eigenvectors(operator: str, k: int) -> EncodingValues:
+def eigenvector_values(operator: str, k: int) -> EncodingValues:
     """Smallest eigenvalues of L̂, largest in magnitude of Â (section A.1). Two in one model need two attributes."""
     which = "smallest" if operator == L else "largest_magnitude"
     return {
@@ -97,39 +97,45 @@ def node_rows() -> dict[str, Row]:
     """Methods of tables 2, 6 and 7. All stand beside the node features, before the same backbone."""
     k = at.NODE_CHANNELS
     # One head, formed: with a replica for each split the n x n scores of several heads would not fit in memory.
-    learned = rfp(LEARNED, k=at.LEARNED_CHANNELS, P=at.LEARNED_STEPS, learned_heads=1, learned_form="dense")
+    learned = rfp_values(S_LEARN, k=at.LEARNED_CHANNELS, P=at.LEARNED_STEPS, learned_heads=1, learned_form="dense")
     first_start = {"model.encodings.0.start": _START["model.encodings.*.start"]}
     drawn = {**_START, **_CHANNELS, **_EMBED}
     with_learned = {**drawn, **_OPERATOR_LR}
     rows = [
         _row("mlp", "MLP", backbone="mlp"),
         _row("gcn", "GCN", backbone="gcn"),
-        _row("eigvecs-L", "L̂ 64 eigenvectors", eigenvectors(L, k)),
-        _row("eigvecs-A", "Â 64 eigenvectors", eigenvectors(A, k)),
-        _row("rnf", "RNF", rnf(k), search={**_START, **_CHANNELS}),
-        _row("rnf-eigvecs-A", "RNF & Â 64 eigenvectors", rnf(k), eigenvectors(A, k), search=first_start | _CHANNELS),
+        _row("eigvecs-L", "L̂ 64 eigenvectors", eigenvector_values(L, k)),
+        _row("eigvecs-A", "Â 64 eigenvectors", eigenvector_values(A, k)),
+        _row("rnf", "RNF", rnf_values(k), search={**_START, **_CHANNELS}),
+        _row(
+            "rnf-eigvecs-A",
+            "RNF & Â 64 eigenvectors",
+            rnf_values(k),
+            eigenvector_values(A, k),
+            search=first_start | _CHANNELS,
+        ),
         _row("sgc", "SGC", {"name": "sgc", "num_steps": 2}),
         _row("sign", "SIGN", {"name": "sign", "num_steps": 3}),
         _row("power-embed", "PowerEmbed", {"name": "power_embed", "num_steps": 10}),
         _row("nfp-qr-A", "NFP-QR-Â", {"name": "nfp", "num_steps": at.NUM_STEPS}),
-        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp(A, k=k, normalization="l2"), search=drawn),
-        _row("rfp-qr-A", "RFP-QR-Â", rfp(A, k=k), search=drawn),
-        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp(L, A, k=k), learned, search=with_learned),
-        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp(A, k=k), search=drawn),
-        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp(L, A, k=k), learned, search=with_learned),
+        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp_values(A, k=k, normalization="l2"), search=drawn),
+        _row("rfp-qr-A", "RFP-QR-Â", rfp_values(A, k=k), search=drawn),
+        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp_values(L, A, k=k), learned, search=with_learned),
+        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp_values(A, k=k), search=drawn),
+        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp_values(L, A, k=k), learned, search=with_learned),
     ]
     # Of the sweeps k and P are given, and K_embed is the paper's: what is left is how the features begin.
-    rows += [_row(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp(A, k=k, P=P), search=_START) for P in (2, 4, 8, 32)]
+    rows += [_row(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp_values(A, k=k, P=P), search=_START) for P in (2, 4, 8, 32)]
     rows += [
-        _row(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp(A, k=other), search=_START)
+        _row(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp_values(A, k=other), search=_START)
         for other in (4, 8, 16, 32, 128)
     ]
     both = f"RFP-QR-Â, k={k}, P={at.NUM_STEPS}"
-    rows += [_row(f"rfp-qr-A-k{k}", both, rfp(A, k=k), search=_START, printed_as="rfp-qr-A")]
+    rows += [_row(f"rfp-qr-A-k{k}", both, rfp_values(A, k=k), search=_START, printed_as="rfp-qr-A")]
     rows += [
-        _row("eigvecs-A-all", "Â all eigenvectors", eigenvectors(A, ALL_NODES), on_request=True),
-        _row("rnf-all", "RNF, k=|V|", rnf(ALL_NODES), on_request=True),
-        _row("rfp-qr-A-kall", "RFP-QR-Â, k=|V|", rfp(A, k=ALL_NODES), on_request=True),
+        _row("eigvecs-A-all", "Â all eigenvectors", eigenvector_values(A, ALL_NODES), on_request=True),
+        _row("rnf-all", "RNF, k=|V|", rnf_values(ALL_NODES), on_request=True),
+        _row("rfp-qr-A-kall", "RFP-QR-Â, k=|V|", rfp_values(A, k=ALL_NODES), on_request=True),
     ]
     return _by_id(*rows)
 
@@ -143,19 +149,25 @@ def graph_rows(*, backbone: str, l2_channels: int, **drawn: Any) -> dict[str, Ro
         drawn: Further values of every RFP encoding, such as its distribution.
     """
     k = at.GRAPH_CHANNELS
-    both, learned = rfp(L, A, k=k, **drawn), rfp(L, A, LEARNED, k=k, **drawn)
-    l2 = rfp(L, A, k=l2_channels, normalization="l2", **drawn)
+    both, learned = rfp_values(L, A, k=k, **drawn), rfp_values(L, A, S_LEARN, k=k, **drawn)
+    l2 = rfp_values(L, A, k=l2_channels, normalization="l2", **drawn)
     rows = [
         _row(backbone, backbone.upper()),
-        _row("rnf", "RNF", rnf(k)),
-        _row("eigvecs-L", "L̂ eigenvectors", eigenvectors(L, k)),
-        _row("eigvecs-A", "Â eigenvectors", eigenvectors(A, k)),
-        _row("eigvecs-LA", "L̂, Â eigenvectors", eigenvectors(L, k), eigenvectors(A, k)),
-        _row("rnf-eigvecs-LA", "RNF & L̂, Â eigenvectors", rnf(k), eigenvectors(L, k), eigenvectors(A, k)),
+        _row("rnf", "RNF", rnf_values(k)),
+        _row("eigvecs-L", "L̂ eigenvectors", eigenvector_values(L, k)),
+        _row("eigvecs-A", "Â eigenvectors", eigenvector_values(A, k)),
+        _row("eigvecs-LA", "L̂, Â eigenvectors", eigenvector_values(L, k), eigenvector_values(A, k)),
+        _row(
+            "rnf-eigvecs-LA",
+            "RNF & L̂, Â eigenvectors",
+            rnf_values(k),
+            eigenvector_values(L, k),
+            eigenvector_values(A, k),
+        ),
         _row("rwpe", "RWPE", {"name": "random_walk", "walk_length": k}),
         _row("rfp-l2-LA", "RFP-ℓ2-L̂,Â", l2),
-        _row("rfp-qr-LA-k4", "RFP-QR-L̂,Â, k=4", rfp(L, A, k=4, **drawn)),
-        _row("rfp-qr-LA-k8", "RFP-QR-L̂,Â, k=8", rfp(L, A, k=8, **drawn)),
+        _row("rfp-qr-LA-k4", "RFP-QR-L̂,Â, k=4", rfp_values(L, A, k=4, **drawn)),
+        _row("rfp-qr-LA-k8", "RFP-QR-L̂,Â, k=8", rfp_values(L, A, k=8, **drawn)),
         _row("rfp-qr-LA", "RFP-QR-L̂,Â", both),
         _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", learned),
         _dss("rfp-qr-LA-dss", "RFP-QR-L̂,Â-DSS", both),
@@ -173,12 +185,12 @@ def _product_rows(**drawn: Any) -> list[Row]:
     of_l2: dict[str, Any] = {"embed": "products", "edge_products": True}
     of_qr = {**of_l2, "product_weights": True}
     k = at.PRODUCT_CHANNELS
-    l2 = rfp(L, A, WALK, k=64, normalization="l2", **drawn)
+    l2 = rfp_values(L, A, WALK, k=64, normalization="l2", **drawn)
     # The kernel of learned operators takes 32 channels: with more a step takes ten times as long.
-    both, learned = rfp(L, A, k=k, **blocks), rfp(L, A, LEARNED, k=LEARNED_MAX_CHANNELS, **blocks)
-    narrow = rfp(L, A, k=at.GRAPH_CHANNELS, **blocks)
+    both, learned = rfp_values(L, A, k=k, **blocks), rfp_values(L, A, S_LEARN, k=LEARNED_MAX_CHANNELS, **blocks)
+    narrow = rfp_values(L, A, k=at.GRAPH_CHANNELS, **blocks)
     # As many orthonormal channels as nodes: products are the diagonals of A^0 ... A^4, which nothing may scale.
-    walks = rfp(COUNTS, k=at.COUNTING_CHANNELS, P=2, normalization="none", start="orthonormal", **drawn)
+    walks = rfp_values(COUNTS, k=at.COUNTING_CHANNELS, P=2, normalization="none", start="orthonormal", **drawn)
     exact: dict[str, Any] = {"embed": "products", "product_norm": "none", "embed_activation": False}
     return [
         _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", l2, **of_l2),
@@ -198,7 +210,7 @@ def ablation_rows() -> dict[str, Row]:
     products: dict[str, Any] = {"embed": "products", "edge_products": True, "product_weights": True}
 
     def changed(name: str, label: str, *operators: str, **values: Any) -> Row:
-        return _row(f"products-{name}", label, rfp(*(operators or (L, A)), **(usual | values)), **products)
+        return _row(f"products-{name}", label, rfp_values(*(operators or (L, A)), **(usual | values)), **products)
 
     k = at.GRAPH_CHANNELS
     return _by_id(
@@ -211,9 +223,9 @@ def ablation_rows() -> dict[str, Row]:
         changed("A", "Â alone", A),
         changed("AW", "Â, RW", A, WALK),
         changed("LAW", "L̂, Â, RW", L, A, WALK),
-        _row("products-linear", "K_embed linear", rfp(L, A, **usual)),
+        _row("products-linear", "K_embed linear", rfp_values(L, A, **usual)),
         _row("products-none", "no encoding"),
-        _row("products-rnf", "RNF", rnf(k)),
-        _row("products-eigvecs", "L̂, Â eigenvectors", eigenvectors(L, k), eigenvectors(A, k)),
+        _row("products-rnf", "RNF", rnf_values(k)),
+        _row("products-eigvecs", "L̂, Â eigenvectors", eigenvector_values(L, k), eigenvector_values(A, k)),
         _row("products-rwpe", "RWPE", {"name": "random_walk", "walk_length": k}),
     )

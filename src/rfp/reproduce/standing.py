@@ -83,7 +83,7 @@ def p_value(entry: Entry) -> float | None:
     return float(ttest_1samp(sample, entry.paper.mean).pvalue)
 
 
-def as_markdown(cells: Sequence[Standing]) -> str:
+def standings_as_markdown(cells: Sequence[Standing]) -> str:
     """One table of all cells, with their number at the top."""
     counts = {kind: sum(cell.verdict == kind for cell in cells) for kind in ("at or better", "below", "not run")}
     lines = [

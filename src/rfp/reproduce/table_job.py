@@ -12,7 +12,7 @@ from rfp.errors import ArgumentError, FileError, RFPError
 from rfp.reproduce.compare import Comparison, compare
 from rfp.reproduce.cost import QUICK_SIZE, CostSize, measure_cost
 from rfp.reproduce.cost_report import (
-    FOLDER,
+    COST_FOLDER,
     HEADS,
     cost_caption,
     cost_file,
@@ -27,7 +27,7 @@ from rfp.reproduce.spec import TableSpec
 from rfp.reproduce.tables import TABLES
 from rfp.reproduce.workers import run_cells
 from rfp.train import Result, RunConfig, Workspace, read_results, run
-from rfp.viz.ablation import Curve, plot
+from rfp.viz.ablation import Curve, plot_ablation
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def render_table(job: TableJob) -> Rendered:
     known = read_results(job.results)
     comparison = compare(job.spec, known, num_seeds=job.num_seeds, others=job.others)
     costs, below = [], ""
-    for path in sorted((job.results / FOLDER).glob("*.csv")) if job.measures_cost else []:
+    for path in sorted((job.results / COST_FOLDER).glob("*.csv")) if job.measures_cost else []:
         if path.stem.endswith("-quick") == job.spec.is_quick:
             rows, facts = read_cost(path)
             below += cost_markdown(rows, facts, with_paper=not job.spec.is_quick)
@@ -203,7 +203,7 @@ def _pictures(table: Comparison, folder: Path) -> list[Path]:
             continue
         picture = folder / f"{table.spec.name}-{letter}.png"
         with atomic_files([picture]) as (file,):
-            plot(drawn, file, letter=letter, title=f"Table {table.spec.number}: {table.spec.title}")
+            plot_ablation(drawn, file, letter=letter, title=f"Table {table.spec.number}: {table.spec.title}")
         pictures.append(picture)
     return pictures
 

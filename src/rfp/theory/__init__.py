@@ -15,8 +15,8 @@
 
 from rfp.theory.angles import principal_angles
 from rfp.theory.bounds import epsilon, num_samples, rank, rho
-from rfp.theory.convergence import Convergence, convergence, measure_states
-from rfp.theory.counting import count_cycles4, count_triangles, count_walks
+from rfp.theory.estimated_counts import count_cycles4, count_triangles, count_walks
+from rfp.theory.measured_convergence import Convergence, convergence, measure_states
 from rfp.theory.sampling import SampleEstimate
 from rfp.theory.simple import simplify
 from rfp.theory.substructures import PATTERNS, exact_count, exact_work, graph_counts, node_counts

@@ -17,7 +17,7 @@ from rfp.theory.traces import check_power, check_symmetric
 MAX_DENSE_NODES = 5_000
 
 
-def _check(delta: float, rho: float, rank: int) -> None:
+def _check_bound(delta: float, rho: float, rank: int) -> None:
     if not 0 < delta < 1:
         raise ArgumentError(f"delta must be a failure probability between 0 and 1, got {delta}; e.g. 0.05")
     if not (math.isfinite(rho) and rho >= 1):
@@ -39,7 +39,7 @@ def num_samples(*, eps: float, delta: float, rho: float, rank: int) -> int:
         >>> num_samples(eps=0.1, delta=0.05, rho=2.0, rank=60)
         18680
     """
-    _check(delta, rho, rank)
+    _check_bound(delta, rho, rank)
     if not eps > 0:
         raise ArgumentError(f"eps must be above 0, got {eps}; it is a relative error, e.g. 0.05")
     return math.ceil(6 * rho**2 * math.log(2 * rank / delta) / eps**2)
@@ -54,7 +54,7 @@ def epsilon(*, num_samples: int, delta: float, rho: float, rank: int) -> float:
         >>> round(epsilon(num_samples=18680, delta=0.05, rho=2.0, rank=60), 4)
         0.1
     """
-    _check(delta, rho, rank)
+    _check_bound(delta, rho, rank)
     if num_samples < 1:
         raise ArgumentError(f"num_samples must be at least 1, got {num_samples}")
     return rho * math.sqrt(6 * math.log(2 * rank / delta) / num_samples)

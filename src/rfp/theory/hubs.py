@@ -20,14 +20,7 @@ from torch import Tensor
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.theory.ordered import OrderedGraph
-from rfp.theory.ordered_counts import (
-    cycle4_work,
-    cycles4_at_nodes,
-    cycles4_once,
-    triangle_work,
-    triangles_at_nodes,
-    triangles_once,
-)
+from rfp.theory.ordered_counts import CYCLES4, TRIANGLES
 from rfp.theory.sampling import SampleEstimate
 from rfp.theory.simple import integer_matrix
 
@@ -37,10 +30,7 @@ WORK_PER_ENTRY = {"triangle": 4, "cycle4": 1}
 # And at most this part of the nodes.
 LARGEST_SHARE = 0.25
 
-_KERNELS = {
-    "triangle": (triangles_at_nodes, triangles_once, triangle_work),
-    "cycle4": (cycles4_at_nodes, cycles4_once, cycle4_work),
-}
+_LISTED = {"triangle": TRIANGLES, "cycle4": CYCLES4}
 
 
 @dataclass(frozen=True)
@@ -84,7 +74,7 @@ def split_hubs(graph: Graph, pattern: str, hubs: int | None, *, per_node: bool =
     n = graph.num_nodes
     if hubs == 0 or n == 0:
         return HubSplit(graph, torch.arange(n), per_node=torch.zeros(n, dtype=torch.float64) if per_node else None)
-    at_nodes, once, work = _KERNELS[pattern]
+    at_nodes, once, work = _LISTED[pattern]
     ordered = OrderedGraph(integer_matrix(graph))
     if hubs is None:
         from_the_top = np.cumsum(work(ordered)[::-1])

@@ -20,7 +20,7 @@ _EXACT = 2**53
 _WORDS = 1 << 22
 
 
-def as_integers(S: Operator) -> sp.csr_array | None:
+def as_integer_matrix(S: Operator) -> sp.csr_array | None:
     """The matrix in int64 if all its entries are integers and small enough for residues, else ``None``."""
     if not isinstance(S, MatrixOperator):
         return None

@@ -6,7 +6,8 @@ them; with ``first`` near n, those that touch one of the n - ``first`` nodes of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,3 +93,21 @@ def cycles4_once(graph: OrderedGraph, first: int = 0) -> Ints:
 def cycle4_work(graph: OrderedGraph) -> Ints:
     """Paths listed for each highest node, ``[n]`` in ascending order of degree."""
     return row_work(graph.lower, graph.both)
+
+
+class Listed(NamedTuple):
+    """How a pattern is listed.
+
+    Args:
+        at_nodes: Occurrences at each node, ``(graph, first) -> [n]``.
+        once: Each occurrence at one of its nodes, ``(graph, first) -> [n]``.
+        work: Terms or paths this takes for each highest node, ``[n]``.
+    """
+
+    at_nodes: Callable[..., Ints]
+    once: Callable[..., Ints]
+    work: Callable[[OrderedGraph], Ints]
+
+
+TRIANGLES = Listed(triangles_at_nodes, triangles_once, triangle_work)
+CYCLES4 = Listed(cycles4_at_nodes, cycles4_once, cycle4_work)

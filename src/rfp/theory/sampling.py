@@ -19,7 +19,7 @@ from rfp.features import Distribution
 ROUND = 32
 # Channels drawn for one trajectory: a word of the hash serves two channels, and the word of a node serves them all. On
 # 169,343 nodes 64 samples took 2.7 s as 64 trajectories of one channel and 0.9 s as channels of one trajectory.
-CHANNELS = 8
+SAMPLES_AT_ONCE = 8
 # Samples drawn when nothing is said, without and with an interval to reach.
 DEFAULT_SAMPLES = 256
 DEFAULT_LIMIT = 16_384
@@ -110,9 +110,9 @@ class Sampling:
         return DEFAULT_SAMPLES if self.epsilon is None else DEFAULT_LIMIT
 
     def trajectories_at_once(self, num_nodes: int) -> int:
-        """How many trajectories of :data:`CHANNELS` samples one product serves."""
+        """How many trajectories of :data:`SAMPLES_AT_ONCE` samples one product serves."""
         samples = self.block_size or BLOCK_BYTES // (8 * max(num_nodes, 1))
-        return min(max(1, samples // CHANNELS), ROUND // CHANNELS)
+        return min(max(1, samples // SAMPLES_AT_ONCE), ROUND // SAMPLES_AT_ONCE)
 
 
 class SamplingArguments(TypedDict, total=False):

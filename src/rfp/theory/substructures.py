@@ -27,14 +27,7 @@ from torch import Tensor
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
 from rfp.theory.ordered import Ints, OrderedGraph, column_sums, masked_product, row_sums
-from rfp.theory.ordered_counts import (
-    cycle4_work,
-    cycles4_at_nodes,
-    cycles4_once,
-    triangle_work,
-    triangles_at_nodes,
-    triangles_once,
-)
+from rfp.theory.ordered_counts import CYCLES4, TRIANGLES
 from rfp.theory.simple import integer_matrix, require_simple
 
 # Terms of sparse products an exact count may take unless told otherwise: about ten minutes on one core.
@@ -42,7 +35,7 @@ MAX_WORK = 5_000_000_000
 
 
 def _tailed_triangle(graph: OrderedGraph) -> Ints:
-    triangles = triangles_at_nodes(graph)
+    triangles = TRIANGLES.at_nodes(graph)
     joint = triangles * (graph.degree - 2)
     # A tail ends at each neighbour of a triangle's node, except in the triangle itself: two of its nodes are
     # neighbours.
@@ -52,7 +45,7 @@ def _tailed_triangle(graph: OrderedGraph) -> Ints:
 
 def _tailed_triangle_once(graph: OrderedGraph) -> Ints:
     """Each tailed triangle at its joint."""
-    return triangles_at_nodes(graph) * (graph.degree - 2)
+    return TRIANGLES.at_nodes(graph) * (graph.degree - 2)
 
 
 def _tails_of_others(graph: OrderedGraph) -> Ints:
@@ -99,10 +92,10 @@ class Pattern:
 
 
 PATTERNS: dict[str, Pattern] = {
-    "triangle": Pattern(("corner",), lambda graph: triangles_at_nodes(graph)[:, None], triangles_once, triangle_work),
-    "tailed_triangle": Pattern(("joint", "tail", "corner"), _tailed_triangle, _tailed_triangle_once, triangle_work),
+    "triangle": Pattern(("corner",), lambda graph: TRIANGLES.at_nodes(graph)[:, None], TRIANGLES.once, TRIANGLES.work),
+    "tailed_triangle": Pattern(("joint", "tail", "corner"), _tailed_triangle, _tailed_triangle_once, TRIANGLES.work),
     "star": Pattern(("centre", "leaf"), _star, _star_once, lambda graph: graph.degree),
-    "cycle4": Pattern(("corner",), lambda graph: cycles4_at_nodes(graph)[:, None], cycles4_once, cycle4_work),
+    "cycle4": Pattern(("corner",), lambda graph: CYCLES4.at_nodes(graph)[:, None], CYCLES4.once, CYCLES4.work),
 }
 
 

@@ -27,8 +27,8 @@ from rfp.graph import Graph
 from rfp.one_loop import states
 from rfp.operators import Operator, as_operator
 from rfp.settings import shows_settings
-from rfp.theory.integers import as_integers, count_primes, integer_trace
-from rfp.theory.sampling import CHANNELS, ROUND, Affine, Moments, SampleEstimate, Sampling, SamplingArguments
+from rfp.theory.integers import as_integer_matrix, count_primes, integer_trace
+from rfp.theory.sampling import ROUND, SAMPLES_AT_ONCE, Affine, Moments, SampleEstimate, Sampling, SamplingArguments
 
 # Trajectories the deflation basis is drawn from: far from the samples', which count from 0, and so independent of them.
 _BASIS_TRAJECTORY = 1 << 40
@@ -154,10 +154,10 @@ def _sample(
         stop = min(moments.count + ROUND, sampling.limit)
         while moments.count < stop:
             missing = stop - moments.count
-            num_trajectories = min(at_once, max(1, missing // CHANNELS))
+            num_trajectories = min(at_once, max(1, missing // SAMPLES_AT_ONCE))
             r = random_features(
                 graph,
-                num_channels=min(CHANNELS, missing),
+                num_channels=min(SAMPLES_AT_ONCE, missing),
                 num_trajectories=num_trajectories,
                 first_trajectory=trajectory,
                 distribution=sampling.distribution,
@@ -267,7 +267,7 @@ def exact_trace(
     S = as_operator(operator, read, torch.float64)
     check_power(power)
     check_symmetric(S, operator)
-    integers = as_integers(S)
+    integers = as_integer_matrix(S)
     num_primes = 0 if integers is None else count_primes(integers, power)
     work = read.num_nodes * (read.num_edges + read.num_nodes) * ((power + 1) // 2) * max(1, num_primes)
     if work > max_work:

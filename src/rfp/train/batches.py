@@ -15,7 +15,7 @@ from rfp.data.collection import GraphCollection
 from rfp.data.loaded import LoadedTask
 from rfp.graph import Graph
 from rfp.hashing import signed
-from rfp.nn.encoder import training_seed
+from rfp.nn.counted_draws import training_seed
 from rfp.nn.neighbors import SortedEdges, keep_sorted, sort_edges
 from rfp.ragged import Cuts, take
 

@@ -13,7 +13,7 @@ from rfp.errors import ArgumentError, FileError
 from rfp.train.run_config import RunConfig
 
 LAST, BEST = "last.ckpt", "best.ckpt"
-FORMAT = "rfp-checkpoint-2"
+CHECKPOINT_FORMAT = "rfp-checkpoint-2"
 # A run killed between two savings repeats the epochs since the last one, with the same result.
 SAVE_EVERY_SECONDS = 15.0
 # Key of what a checkpoint is of; beside it the weights and the state of the optimiser.
@@ -28,7 +28,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     content = _plain_content(path)
     own = content.get(OWN) if isinstance(content, dict) else None
-    if not isinstance(own, dict) or own.get("format") != FORMAT:
+    if not isinstance(own, dict) or own.get("format") != CHECKPOINT_FORMAT:
         raise FileError(f"{path}: not a checkpoint of this version of rfp; remove it, or choose another folder")
     return dict(content)
 
@@ -52,7 +52,7 @@ def write_checkpoint(content: Mapping[str, Any], path: Path) -> None:
 
 def identity(config: RunConfig, seed: int, split: int) -> dict[str, Any]:
     """What a checkpoint must have been made with to be continued."""
-    return {"format": FORMAT, "config": config.to_dict(), "seed": seed, "split": split}
+    return {"format": CHECKPOINT_FORMAT, "config": config.to_dict(), "seed": seed, "split": split}
 
 
 def check_identity(path: Path, content: Mapping[str, Any], config: RunConfig, seed: int, split: int) -> None:

@@ -17,7 +17,7 @@ from rfp.train.batches import Batch
 
 
 @torch.no_grad()
-def predict(model: RFPModel, batches: Iterable[Batch], kind: str, draws: int = 1) -> tuple[Tensor, Tensor]:
+def predict_batches(model: RFPModel, batches: Iterable[Batch], kind: str, draws: int = 1) -> tuple[Tensor, Tensor]:
     """Predictions and labels of all counted rows, on the device.
 
     Args:

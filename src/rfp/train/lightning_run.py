@@ -20,7 +20,7 @@ from rfp.errors import ArgumentError, MissingExtraError
 from rfp.nn import RFPModel
 from rfp.train.batches import Batches, PartBatches
 from rfp.train.checkpoints import LAST, check_identity, read_checkpoint
-from rfp.train.evaluation import predict, score
+from rfp.train.evaluation import predict_batches, score
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.link_batches import HeldOutPairs
 from rfp.train.quiet import quiet
@@ -182,7 +182,7 @@ def _final_scores(loop: TrainingLoop, device: torch.device, parts: Sequence[str]
             batches = HeldOutPairs(loaded, part, encode=encode)
         else:
             batches = Batches(loaded, part, loop.split, batch_size=training.batch_size * EVALUATION_BATCH)
-        prediction, label = predict(model, batches, task.kind, training.eval_draws)
+        prediction, label = predict_batches(model, batches, task.kind, training.eval_draws)
         scores[part] = score(task, prediction, label, f"the best weights on the {part} part")
         if loaded.held_out is not None:  # papers print several of them
             others = [name for name, metric in METRICS.items() if "link" in metric.kinds]

@@ -14,7 +14,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.hashing import signed
-from rfp.nn.encoder import training_seed
+from rfp.nn.counted_draws import training_seed
 from rfp.train.batches import Batch
 
 # Bytes of edges of the graphs of all training batches that are kept from epoch to epoch.

@@ -17,7 +17,7 @@ from rfp.nn import RFPModel
 from rfp.nn.kinds import LINK_KINDS
 from rfp.train.batches import Batch
 from rfp.train.checkpoints import BEST, OWN, read_checkpoint
-from rfp.train.evaluation import predict
+from rfp.train.evaluation import predict_batches
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.run_config import RunConfig
 
@@ -110,7 +110,7 @@ class LinkPredictor:
         data = SimpleNamespace(edge_attr=None, pairs=pairs, **{"x": None, **self.loaded.graphs.nodes, **stored})
         label = torch.zeros(len(others), 2, device=graph.device)
         draws = self.config.training.eval_draws
-        logits, _ = predict(self.model, [Batch(data, graph, label)], "link", draws)
+        logits, _ = predict_batches(self.model, [Batch(data, graph, label)], "link", draws)
         best = torch.topk(logits[:, 0], min(count, len(others)))
         probability = LINK_KINDS["link"].averaged(best.values)
         return Partners(node, others[best.indices].cpu(), probability.cpu(), self.links.names)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 # Calls before the recording: libraries allocate what they need in the first ones.
-WARM_UP = 3
+CALLS_BEFORE_RECORDING = 3
 
 
 class Recorded:
@@ -29,7 +29,7 @@ class Recorded:
 
     def __call__(self) -> None:
         self._calls += 1
-        if self._graph is None and not self.refused and self._calls > WARM_UP:
+        if self._graph is None and not self.refused and self._calls > CALLS_BEFORE_RECORDING:
             self._record()
         if self._graph is not None:
             self._graph.replay()

@@ -16,7 +16,7 @@ from rfp.data.link_metrics import LINK_METRICS
 from rfp.errors import ArgumentError, FileError
 from rfp.train.run_config import RunConfig
 
-FORMAT = "rfp-result-1"
+RESULT_FORMAT = "rfp-result-1"
 # Scores that people read in percent.
 _PERCENT = ("accuracy", "roc_auc", "average_precision", *LINK_METRICS)
 
@@ -178,7 +178,7 @@ class Result:
         plain["alternatives"] = {name: [asdict(run) for run in runs] for name, runs in self.alternatives.items()}
         if not self.alternatives:
             del plain["alternatives"]
-        return {"format": FORMAT, "key": self.config.key, **plain}
+        return {"format": RESULT_FORMAT, "key": self.config.key, **plain}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
@@ -211,7 +211,7 @@ def read_result(path: Path) -> Result:
     """One result file."""
     try:
         values = json.loads(path.read_text())
-        if values.get("format") != FORMAT:
+        if values.get("format") != RESULT_FORMAT:
             raise FileError(f"{path}: not a result file of this version (format {values.get('format')!r})")
         return Result.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -20,7 +20,7 @@ from rfp.train.node_halving import halve
 from rfp.train.replica_program import unfit
 from rfp.train.results import Result, RunRecord, Trial, read_result
 from rfp.train.run_config import RunConfig
-from rfp.train.search import SearchSettings, search
+from rfp.train.search import SearchSettings, search_values
 
 # Graphs with more nodes train one run at a time unless replicas are asked for (PubMed, the largest of the ten-split
 # sets, has 19,717).
@@ -82,9 +82,9 @@ def run(
     """Train a config for every seed and split that its result file does not hold yet.
 
     Node tasks on one graph train all splits and the grid of ``config.search`` together; every other task one run after
-    the other, with its values chosen by :func:`rfp.train.search.search` first. Model selection reads validation scores
-    alone; the test score of a run is computed once, from its selected weights. The result file is written after every
-    run, so what was cut goes on where it stopped.
+    the other, with its values chosen by :func:`rfp.train.search.search_values` first. Model selection reads validation
+    scores alone; the test score of a run is computed once, from its selected weights. The result file is written after
+    every run, so what was cut goes on where it stopped.
 
     Args:
         config: What to train.
@@ -200,7 +200,7 @@ def _chosen(
         ]
 
     storage = None if workspace.checkpoints is None else workspace.checkpoints / config.key / "search.journal"
-    outcome = search(
+    outcome = search_values(
         config,
         validation,
         higher_is_better=loaded.task.higher_is_better,

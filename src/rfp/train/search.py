@@ -109,7 +109,7 @@ class SearchOutcome:
     refused: Mapping[str, str]
 
 
-def search(
+def search_values(
     config: RunConfig,
     objective: Objective,
     *,
@@ -139,7 +139,7 @@ def search(
 
     Example:
         >>> config = RunConfig.from_dict({"data": "zinc", "search": {"training.lr": [1e-3, 1e-2, 1e-1]}})
-        >>> found = search(config, lambda c, report: abs(c.training.lr - 0.02), higher_is_better=False)
+        >>> found = search_values(config, lambda c, report: abs(c.training.lr - 0.02), higher_is_better=False)
         >>> found.best, [round(trial.val, 3) for trial in found.trials]
         ({'training.lr': 0.01}, [0.019, 0.01, 0.08])
     """

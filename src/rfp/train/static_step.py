@@ -32,7 +32,7 @@ from rfp.train.losses import MeanLoss
 # Layers that read a padded batch and never ask the device for a size.
 RECORDABLE = ("gin", "gine", "mlp")
 # Steps before the recording: libraries allocate what they need in the first ones.
-WARM_UP = 3
+STEPS_BEFORE_RECORDING = 3
 # Batches larger than all but one in a million are padded to; a larger one is computed as it is.
 _DEVIATIONS = 5.0
 
@@ -117,7 +117,7 @@ class StaticStep:
     def run(self, batch: Batch) -> None:
         """One update by a batch that fits."""
         self._load(batch)
-        if self.recorded is None and self.total.is_cuda and self._steps >= WARM_UP:
+        if self.recorded is None and self.total.is_cuda and self._steps >= STEPS_BEFORE_RECORDING:
             self._record()
         if self.recorded is not None:
             self.recorded.replay()

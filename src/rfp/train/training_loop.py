@@ -19,12 +19,13 @@ from rfp.data.metrics import METRICS
 from rfp.errors import NumericalError
 from rfp.graph import Graph
 from rfp.nn import RFPModel
-from rfp.nn.encoder import RandomFeaturePropagation, training_seed
+from rfp.nn.counted_draws import training_seed
+from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.train import checkpoints
 from rfp.train.batches import Batch, Batches, PartBatches
 from rfp.train.checkpoints import BEST, LAST, OWN, identity, write_checkpoint
 from rfp.train.epoch_log import EpochLog
-from rfp.train.evaluation import predict, score
+from rfp.train.evaluation import predict_batches, score
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.link_batches import HeldOutPairs, TrainingPairs
 from rfp.train.losses import MeanLoss
@@ -256,7 +257,7 @@ class TrainingLoop:
         self.seconds_of_steps.append(time.perf_counter() - started)
         if not math.isfinite(train_loss):
             raise self._not_a_number(f"the training loss is {train_loss}")
-        prediction, label = predict(self.model, self.batches["val"], self.loaded.task.kind)
+        prediction, label = predict_batches(self.model, self.batches["val"], self.loaded.task.kind)
         try:
             val = score(self.loaded.task, prediction, label, f"epoch {self.history.epochs}")
         except NumericalError as error:

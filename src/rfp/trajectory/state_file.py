@@ -19,13 +19,13 @@ from rfp.report import Report
 from rfp.settings import Settings
 from rfp.trajectory.stored_states import States, StoredStates
 
-FORMAT = "rfp trajectory 1"
+TRAJECTORY_FORMAT = "rfp trajectory 1"
 # NumPy has no bfloat16: its bits are kept as integers, and the settings say what they are.
 _AS_BITS = {torch.bfloat16: torch.int16}
 _ARRAYS = ("storage", "factors", "edge_index", "keys")
 
 
-def save(trajectory: StoredStates, path: str | Path) -> None:
+def save_trajectory(trajectory: StoredStates, path: str | Path) -> None:
     """Write a trajectory with its factors and its graph, as an uncompressed ``.npz`` of plain arrays and JSON.
 
     Args:
@@ -34,7 +34,12 @@ def save(trajectory: StoredStates, path: str | Path) -> None:
         path: Written whole or not at all.
     """
     settings, graph = trajectory.origin()
-    about = {"format": FORMAT, "drawn": trajectory.drawn, "num_nodes": graph.num_nodes, "settings": _plain(settings)}
+    about = {
+        "format": TRAJECTORY_FORMAT,
+        "drawn": trajectory.drawn,
+        "num_nodes": graph.num_nodes,
+        "settings": _plain(settings),
+    }
     about["report"] = {"backend": trajectory.report.backend, "events": dict(trajectory.report.events)}
     arrays = {"storage": trajectory.storage, "factors": trajectory.factors}
     arrays |= {"edge_index": graph.edge_index, "keys": graph.keys}
@@ -102,8 +107,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _from_content(kind: type[States], content: dict[str, Any], device: torch.device | str) -> States:
     about = json.loads(content["about"].tobytes())
-    if about["format"] != FORMAT:
-        raise ValueError(f"its format is {about['format']!r}, expected {FORMAT!r}")
+    if about["format"] != TRAJECTORY_FORMAT:
+        raise ValueError(f"its format is {about['format']!r}, expected {TRAJECTORY_FORMAT!r}")
     settings = Settings(**{**about["settings"], "operators": tuple(about["settings"]["operators"])})
     tensors = {name: torch.from_numpy(content[name]).to(device) for name in _ARRAYS}
     weight = torch.from_numpy(content["edge_weight"]).to(device) if "edge_weight" in content else None

@@ -39,9 +39,9 @@ class Trajectory(StoredStates):
 
     def save(self, path: str | Path) -> None:
         """What :meth:`extend` and :meth:`replay` need, in a file: :func:`rfp.new_nodes.save`."""
-        from rfp.trajectory.state_file import save
+        from rfp.trajectory.state_file import save_trajectory
 
-        save(self, path)
+        save_trajectory(self, path)
 
     @staticmethod
     def load(path: str | Path, device: torch.device | str = "cpu") -> Trajectory:

@@ -11,7 +11,7 @@ from rfp.transforms.baselines import (
     AddSubstructureCounts,
 )
 from rfp.transforms.estimated_random_walk import AddEstimatedRandomWalkPE
-from rfp.transforms.hetero import AddHeteroRandomFeaturePropagationPE
+from rfp.transforms.hetero_encoding import AddHeteroRandomFeaturePropagationPE
 from rfp.transforms.node_encoding import NodeEncodingTransform
 from rfp.transforms.random_feature_propagation import AddRandomFeaturePropagationPE
 

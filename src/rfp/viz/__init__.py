@@ -15,6 +15,6 @@ Each ``draw_*`` takes a :class:`~rfp.Trajectory` and returns a matplotlib ``Axes
 
 from rfp.viz.notebook import show
 from rfp.viz.overview import overview
-from rfp.viz.trajectory import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter
+from rfp.viz.trajectory_plots import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter
 
 __all__ = ["draw_angles", "draw_dependent", "draw_graph", "draw_ritz_values", "draw_scatter", "overview", "show"]

@@ -30,7 +30,7 @@ class Curve:
     paper: tuple[tuple[int | str, float], ...] = ()
 
 
-def plot(curves: Sequence[Curve], picture: str | Path | IO[bytes], *, letter: str, title: str = "") -> None:
+def plot_ablation(curves: Sequence[Curve], picture: str | Path | IO[bytes], *, letter: str, title: str = "") -> None:
     """Write a picture with one panel for each curve.
 
     Args:

@@ -14,20 +14,20 @@ _OURS, _PEER = "#1b6ca8", "#c9ced6"
 _LINES = ("#1b6ca8", "#c2571a", "#3d8b57", "#7a4fa3")
 
 
-def plot(results: Path | Sequence[Path], picture: Path) -> Path:
+def plot_benchmark(results: Path | Sequence[Path], picture: Path) -> Path:
     """Draw every case of the result files: bars for contenders, a log-log line for each machine's scaling."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", "cli", "drawing a benchmark") from error
     from rfp.bench.cases import CASES
-    from rfp.bench.result_file import is_detail, machine, read
+    from rfp.bench.result_file import is_detail, machine, read_rows
 
     paths = [results] if isinstance(results, Path) else list(results)
     panels: dict[tuple[str, str], list[Any]] = defaultdict(list)
     lines: dict[str, list[Any]] = defaultdict(list)
     for path in paths:
-        for row in read(path):
+        for row in read_rows(path):
             if row.seconds is None or row.case not in CASES or is_detail(row):
                 continue
             if row.case == "scaling":
@@ -82,11 +82,11 @@ def _short(seconds: float) -> str:
 
 def _lines(axes: Any, machines: dict[str, list[Any]], alone: bool) -> None:
     from rfp.bench.cases import CASES
-    from rfp.bench.result_file import slope
+    from rfp.bench.result_file import scaling_slope
 
     for color, (where, rows) in zip(_LINES, machines.items(), strict=False):
         edges, seconds = [row.num_edges for row in rows], [row.seconds for row in rows]
-        fitted = slope(rows)
+        fitted = scaling_slope(rows)
         label = ("measured" if alone else where) + ("" if fitted is None else f", slope {fitted:.2f}")
         axes.loglog(edges, seconds, "o-", color=color, label=label)
         axes.loglog(edges, [seconds[-1] * e / edges[-1] for e in edges], "--", color="0.7")

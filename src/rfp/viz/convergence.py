@@ -16,7 +16,7 @@ _FLOOR = 1e-16
 _MEASURED, _PREDICTED = "#1b6ca8", "#d1495b"
 
 
-def plot(result: Convergence, picture: str | Path | IO[bytes], *, title: str = "") -> None:
+def plot_convergence(result: Convergence, picture: str | Path | IO[bytes], *, title: str = "") -> None:
     """Write a picture with two panels: principal angles with the predicted rate, and Ritz values with the eigenvalues.
 
     Args:
@@ -30,8 +30,8 @@ def plot(result: Convergence, picture: str | Path | IO[bytes], *, title: str = "
         raise MissingExtraError("matplotlib", "cli", "drawing convergence") from error
     figure = Figure(figsize=(9.6, 3.7), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw_angles(left, result)
-    draw_ritz_values(right, result)
+    draw_angle_curves(left, result)
+    draw_ritz_curves(right, result)
     if title:
         figure.suptitle(title, fontsize=11)
     if isinstance(picture, str | Path):
@@ -40,7 +40,10 @@ def plot(result: Convergence, picture: str | Path | IO[bytes], *, title: str = "
         figure.savefig(picture, dpi=150, format="png")
 
 
-def draw_angles(axes: Any, result: Convergence) -> None:
+plot = plot_convergence  # its earlier name
+
+
+def draw_angle_curves(axes: Any, result: Convergence) -> None:
     """Each principal angle against the step on a logarithmic scale; dashed, the rate of Proposition 4.2."""
     steps = range(len(result.angles))
     k = result.num_channels
@@ -71,7 +74,7 @@ def predicted_angles(result: Convergence) -> tuple[list[int], list[float]] | Non
     return [first + p for p in range(int(shown.sum()))], values[shown].tolist()
 
 
-def draw_ritz_values(axes: Any, result: Convergence) -> None:
+def draw_ritz_curves(axes: Any, result: Convergence) -> None:
     """The Ritz values of each step; grey, the eigenvalues they approach."""
     shown = _steps_that_move(result.ritz_values)
     for value in result.eigenvalues[: result.dominant_dimension].tolist():

@@ -39,7 +39,7 @@ class DemoConvergence:
     cosines: Tensor
 
 
-def draw(data: DemoConvergence, file: IO[bytes], *, channel: int = 1) -> None:
+def draw_demo(data: DemoConvergence, file: IO[bytes], *, channel: int = 1) -> None:
     """Write the picture as PNG; ``channel`` (from 0) is the one shown on the nodes."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

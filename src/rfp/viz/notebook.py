@@ -13,7 +13,7 @@ from rfp.settings import Settings
 from rfp.viz.overview import overview
 
 # What a picture can be saved as.
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
+PICTURE_SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
 
 @dataclass(frozen=True)

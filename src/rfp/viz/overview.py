@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rfp.errors import ArgumentError, GraphError, MissingExtraError
 from rfp.trajectory import Trajectory
-from rfp.viz.layout import positions as lay_out
-from rfp.viz.trajectory import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter, graph_of
+from rfp.viz.node_positions import positions as lay_out
+from rfp.viz.trajectory_plots import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter, graph_of
 
 _MOST_STEPS = 8
 

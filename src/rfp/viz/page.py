@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from rfp.conversion import as_graph
 from rfp.trajectory import Trajectory
-from rfp.viz.trajectory import channel_values, diverging_map
+from rfp.viz.trajectory_plots import channel_values, diverging_map
 
 # Larger graphs are shown by the still picture alone: every node and edge is an element of the page.
-MAX_NODES, MAX_EDGES = 3_000, 10_000
+PAGE_MAX_NODES, PAGE_MAX_EDGES = 3_000, 10_000
 _SIZE = 560
 
 _PAGE = """<!doctype html>
@@ -81,7 +81,7 @@ def as_html(
     source, target = read.edge_index.cpu().numpy()
     pairs = np.unique(np.sort(np.stack([source, target], 1)[source != target], axis=1), axis=0)
     slider = ""
-    if read.num_nodes <= MAX_NODES and len(pairs) <= MAX_EDGES:
+    if read.num_nodes <= PAGE_MAX_NODES and len(pairs) <= PAGE_MAX_EDGES:
         which = {"channel": channel, "operator": operator, "index": index}
         slider = _slider(trajectory, pairs, positions, step=step, **which)
     return _PAGE.format(

@@ -22,7 +22,7 @@ for k in (1, 2, 5, 16):
     for level in (noise, torch.zeros_like(noise)):
         want, want_kept, want_spread = cholesky_dropping(g, threshold, level, before)
         arguments = [x.to(device) for x in (g, threshold, level, before)]
-        got, got_kept, got_spread = triton_dropping.cholesky_dropping(*arguments)
+        got, got_kept, got_spread = triton_dropping.launch_cholesky_dropping(*arguments)
         assert torch.equal(got_kept.cpu(), want_kept), k
         torch.testing.assert_close(got_spread.cpu(), want_spread, atol=1e-10, rtol=1e-8)
     torch.testing.assert_close(got.cpu(), want, atol=1e-10, rtol=1e-8)
@@ -31,7 +31,7 @@ for k in (1, 2, 5, 16):
     torch.testing.assert_close(q.mT @ q, identity, atol=1e-8, rtol=0)
 nothing = torch.zeros(0, 4, 4, dtype=torch.float64, device=device)
 nobody = torch.zeros(0, dtype=torch.float64, device=device)
-empty, _, _ = triton_dropping.cholesky_dropping(nothing, nobody, nobody, nothing[..., 0])
+empty, _, _ = triton_dropping.launch_cholesky_dropping(nothing, nobody, nobody, nothing[..., 0])
 assert empty.shape == (0, 4, 4)
 print("equal")
 """

@@ -19,12 +19,10 @@ from rfp.backends.compiled.dense_products import TALL
 from rfp.backends.compiled.normalized_columns import normalize_columns
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import aligned_zeros, fma, vload, vstore, vzeros
-from rfp.backends.problem import Problem, tell_nobody
+from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
 from rfp.normalization import Events, dependence_tolerance
 from rfp.operators import MatrixOperator
 from rfp.pages import empty
-
-_CODES = {"none": 0, "l2": 1, "qr": 2}
 
 
 def compiled_trajectory(
@@ -50,7 +48,7 @@ def compiled_trajectory(
             features,
             steps,
             problem.normalize_every,
-            _CODES[cast(str, problem.normalization)],
+            NORMALIZATION_CODES[cast(str, problem.normalization)],
             dependence_tolerance(features.dtype),
             units[start:stop],
             out[:, :, start:stop],

@@ -25,14 +25,14 @@ def _obstacle(problem: Problem) -> str:
 
 def _steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.cuda_sparse.driver import cuda_sparse_steps
+    from rfp.backends.cuda_sparse.gpu_steps import cuda_sparse_steps
 
     return cuda_sparse_steps(problem, operator)
 
 
 def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.cuda_sparse.driver import cuda_sparse_trajectory
+    from rfp.backends.cuda_sparse.gpu_steps import cuda_sparse_trajectory
 
     return cuda_sparse_trajectory(problem, dtype, done)
 

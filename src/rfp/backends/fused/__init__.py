@@ -28,7 +28,7 @@ def _obstacle(problem: Problem) -> str:
 
 def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.fused.driver import fused_trajectory
+    from rfp.backends.fused.kernel_launches import fused_trajectory
 
     return fused_trajectory(problem, dtype, done)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import Problem
-from rfp.backends.sparse.loop import sparse_steps
+from rfp.backends.sparse.fast_loop import sparse_steps
 from rfp.csr import CSR
 from rfp.normalization import Events, count_events
 from rfp.operators import MatrixOperator

@@ -10,7 +10,7 @@ where :math:`G` is eliminated, so the matrix is overwritten in place. The multip
 
 A Gram matrix squares the condition number. In float64, of float32 data, the orthogonality error of one pass is about
 :math:`10^{-16} \kappa^2`, and so is the error of a pivot by which a dependent column is told. The function reports when
-that may matter, and the caller takes :func:`gram_schmidt`, which never forms the Gram matrix.
+that may matter, and the caller takes :func:`gram_schmidt_in_memory`, which never forms the Gram matrix.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def inverse_factor(gram, scale, noise_squared, alpha_squared):
 
 
 @triton.jit
-def gram_schmidt(rows, real, first, last, scale, noise_squared, z_squared, WIDTH: tl.constexpr):
+def gram_schmidt_in_memory(rows, real, first, last, scale, noise_squared, z_squared, WIDTH: tl.constexpr):
     """Classical Gram-Schmidt run twice, column by column in float64: slow, and accurate at any condition number.
 
     It works in memory, where it takes no registers from the fast path beside it.

@@ -7,12 +7,9 @@ import triton
 import triton.language as tl
 
 from rfp.backends.fused.triton_columns import folded, orthonormalize_columns, unfolded
-from rfp.backends.fused.triton_factor import gram_schmidt, inverse_factor, magnitude
+from rfp.backends.fused.triton_factor import gram_schmidt_in_memory, inverse_factor, magnitude
 from rfp.triton_features import draw_pairs
-from rfp.triton_hashing import GOLDEN, mix
-
-# Numbers of the normalisations.
-NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
+from rfp.triton_hashing import GOLDEN_WORD, mixed_word
 
 
 @triton.jit
@@ -55,7 +52,7 @@ def _orthonormalize(rows, real, k, scale, noise_squared, WIDTH: tl.constexpr, N:
         w, scaling, ill, columns, z_own = inverse_factor(gram, scale, noise_squared, alpha_squared)
         if ill > 0:
             last = tl.minimum(k, first + 16)
-            columns, z_squared = gram_schmidt(rows, real, first, last, scale, noise_squared, z_squared, WIDTH)
+            columns, z_squared = gram_schmidt_in_memory(rows, real, first, last, scale, noise_squared, z_squared, WIDTH)
         else:
             z_squared = tl.where(number // 16 == first // 16, tl.gather(z_own, number % 16, axis=0), z_squared)
             q = tl.dot(w * scaling.to(tl.float64), wide, out_dtype=tl.float64).to(tl.float32)
@@ -238,8 +235,8 @@ def small_graphs_kernel(
             place = local[None, :].to(tl.int64)
             key = tl.load(keys + graph)
             if RAW_KEYS:
-                key = mix(key + GOLDEN)
-            even, odd = draw_pairs(mix(root + (b + 1) * GOLDEN), key, place, pair, DISTRIBUTION)
+                key = mixed_word(key + GOLDEN_WORD)
+            even, odd = draw_pairs(mixed_word(root + (b + 1) * GOLDEN_WORD), key, place, pair, DISTRIBUTION)
             a = tl.reshape(tl.permute(tl.join(even, odd), 0, 2, 1), [16, N])
             a = tl.where(store, a, 0.0)
         tl.store(target + c * 16, a, mask=store)
@@ -315,7 +312,9 @@ def small_graphs_kernel(
                 tl.store(target + p * k, again[0], mask=mask)
                 tl.debug_barrier()
                 first_z = tl.zeros([WIDTH], tl.float64)
-                again_kept, first_z = gram_schmidt(base + p * k, real, 0, k, scale, noise_squared, first_z, WIDTH)
+                again_kept, first_z = gram_schmidt_in_memory(
+                    base + p * k, real, 0, k, scale, noise_squared, first_z, WIDTH
+                )
                 kept += again_kept - columns
                 # Moves nothing, but keeps the layout of memory out of the fast path.
                 straight = tl.broadcast_to(local[None, :], [16, N])

@@ -45,7 +45,7 @@ def _obstacle(problem: Problem) -> str:
 
 def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
     """The driver, loaded when it is first called: it needs Triton."""
-    from rfp.backends.learned.driver import learned_trajectory
+    from rfp.backends.learned.learned_trajectory import learned_trajectory
 
     return learned_trajectory(problem, dtype, done)
 

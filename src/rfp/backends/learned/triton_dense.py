@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from rfp.backends.problem import NORMALIZATION_CODES
 from rfp.backends.sparse.orthonormal_grad import GRADIENT_FLOOR
 from rfp.normalization import dependence_tolerance
 
@@ -19,11 +20,7 @@ from rfp.normalization import dependence_tolerance
 _TOLERANCE_SQUARED = tl.constexpr(dependence_tolerance(torch.float32) ** 2)
 _FLOOR = tl.constexpr(GRADIENT_FLOOR)
 _TINY = tl.constexpr(torch.finfo(torch.float64).tiny)
-_NONE = tl.constexpr(0)
-_L2 = tl.constexpr(1)
-_QR = tl.constexpr(2)
-# Numbers of the normalisations.
-NORMALIZATION_CODES = {"none": 0, "l2": 1, "qr": 2}
+_NONE, _L2, _QR = (tl.constexpr(NORMALIZATION_CODES[name]) for name in ("none", "l2", "qr"))
 
 
 @triton.jit

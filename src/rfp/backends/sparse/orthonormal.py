@@ -76,7 +76,7 @@ def cholesky_dropping(
     if g.is_cuda and k <= _KERNEL_MAX_CHANNELS and triton_available():
         from rfp.backends.sparse import triton_dropping
 
-        return triton_dropping.cholesky_dropping(g, threshold, noise, amplified)
+        return triton_dropping.launch_cholesky_dropping(g, threshold, noise, amplified)
     if k > _PANEL:
         return _dropping_by_panels(g, threshold, noise)
     weight, z_squared = torch.zeros_like(g), torch.zeros_like(g[..., 0])

@@ -46,7 +46,9 @@ def _dropping_kernel(gram, threshold, noise, amplified, weight, kept, spread, k,
     tl.store(spread + number * k + i, z_squared, mask=i < k)
 
 
-def cholesky_dropping(g: Tensor, threshold: Tensor, noise: Tensor, amplified: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def launch_cholesky_dropping(
+    g: Tensor, threshold: Tensor, noise: Tensor, amplified: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """:func:`rfp.backends.sparse.orthonormal.cholesky_dropping` in one launch, for k up to 64."""
     *leading, k, _ = g.shape
     matrices = g.reshape(-1, k, k).contiguous()

@@ -9,7 +9,7 @@ import typer
 from rfp.errors import ArgumentError
 
 
-def _check(name: str) -> str:
+def _known_device(name: str) -> str:
     from rfp.environment import find_device
 
     try:
@@ -22,7 +22,7 @@ def _check(name: str) -> str:
 Device = Annotated[
     str,
     typer.Option(
-        callback=_check,
+        callback=_known_device,
         metavar="auto|cpu|cuda|cuda:N",
         help="auto takes a GPU where there is one.",
         rich_help_panel="Where",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rfp.cli.options.panels import one_of, panel
-from rfp.edge_table.options import DUPLICATES, IDS
+from rfp.edge_table.table_options import DUPLICATES, IDS
 from rfp.io import FORMATS, ReadOptions
 
 _reading = panel("Reading the graph")

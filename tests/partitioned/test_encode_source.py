@@ -284,6 +284,6 @@ def test_the_products_that_a_gpu_takes_give_the_same_encoding(tmp_path: Path, mo
     arguments: dict[str, Any] = {"num_channels": 4, "num_steps": 3, "num_trajectories": 2}
     expected = encode(graph, tmp_path / "compiled", memory=4_000, **arguments).trajectory().storage
     # Without a GPU the CPU stands in for it, with the products that a GPU would do.
-    monkeypatch.setattr("rfp.partitioned.kernels._compiled", lambda device: False)
+    monkeypatch.setattr("rfp.partitioned.block_products._compiled", lambda device: False)
     found = encode(graph, tmp_path / "library", memory=4_000, device="cuda", **arguments).trajectory().storage
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

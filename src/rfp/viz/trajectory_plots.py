@@ -17,13 +17,13 @@ from rfp.theory import Convergence, measure_states
 from rfp.theory.bounds import dense_eigenpairs
 from rfp.trajectory import Trajectory
 from rfp.viz import convergence as curves
-from rfp.viz.layout import positions as lay_out
+from rfp.viz.node_positions import positions as lay_out
 
 # Blue through grey to orange, zero in the middle: told apart with every common kind of colour blindness.
 _STOPS = ("#08306b", "#2171b5", "#79b4e3", "#e6e6e3", "#f6ad6a", "#d9651b", "#7f2704")
 _EDGE_COLOR = "#39424c"
 # Above this many edges an even sample is drawn, and said.
-MAX_EDGES = 50_000
+DRAWN_MAX_EDGES = 50_000
 
 
 def new_axes(width: float = 4.8, height: float = 4.2) -> Any:
@@ -80,7 +80,7 @@ def draw_graph(
         channel: From 0.
         operator: From 0, if there are several.
         index: Which of the B trajectories, from 0.
-        positions: ``[n, 2]``; laid out anew if not given (:func:`rfp.viz.layout.positions`).
+        positions: ``[n, 2]``; laid out anew if not given (:func:`rfp.viz.node_positions.positions`).
         graph: Another one than the trajectory's own, or that of a trajectory which does not know it.
         ax: Where to draw.
 
@@ -101,9 +101,9 @@ def draw_graph(
     source, target = read.edge_index.numpy()
     pairs = np.unique(np.sort(np.stack([source, target], 1)[source != target], axis=1), axis=0)
     said = ""
-    if len(pairs) > MAX_EDGES:
-        said = f"\n{MAX_EDGES:,} of {len(pairs):,} edges drawn"
-        pairs = pairs[np.random.default_rng(0).choice(len(pairs), MAX_EDGES, replace=False)]
+    if len(pairs) > DRAWN_MAX_EDGES:
+        said = f"\n{DRAWN_MAX_EDGES:,} of {len(pairs):,} edges drawn"
+        pairs = pairs[np.random.default_rng(0).choice(len(pairs), DRAWN_MAX_EDGES, replace=False)]
     from matplotlib.collections import LineCollection
 
     alpha = float(np.clip(9 / np.sqrt(len(pairs) + 1), 0.03, 0.34))
@@ -206,14 +206,14 @@ def draw_angles(trajectory: Trajectory, *, operator: int = 0, index: int = 0, ax
         'log'
     """
     ax = new_axes() if ax is None else ax
-    curves.draw_angles(ax, measured(trajectory, operator=operator, index=index))
+    curves.draw_angle_curves(ax, measured(trajectory, operator=operator, index=index))
     return ax
 
 
 def draw_ritz_values(trajectory: Trajectory, *, operator: int = 0, index: int = 0, ax: Any = None) -> Any:
     """Draw the Ritz values of each step and the eigenvalues they approach; arguments as in :func:`draw_angles`."""
     ax = new_axes() if ax is None else ax
-    curves.draw_ritz_values(ax, measured(trajectory, operator=operator, index=index))
+    curves.draw_ritz_curves(ax, measured(trajectory, operator=operator, index=index))
     return ax
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rfp.backends import choose
 from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES
-from rfp.backends.reference import loop as reference
-from rfp.backends.sparse import loop as sparse
+from rfp.backends.reference import plain_loop as reference
+from rfp.backends.sparse import fast_loop as sparse
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.backends.sparse.orthonormal_grad import GRADIENT_FLOOR, orthonormalize
 from rfp.errors import ArgumentError

@@ -23,8 +23,8 @@ from rfp.backends.finite import NotFiniteError
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.errors import FileError
 from rfp.normalization import count_events, inverse_lengths
-from rfp.partitioned import norms, tasks
-from rfp.partitioned.checked_files import DamagedFileError, discard, load, move, save
+from rfp.partitioned import block_tasks, norms
+from rfp.partitioned.checked_files import DamagedFileError, discard, load_array, move, save_array
 from rfp.partitioned.executors import Executor
 from rfp.partitioned.layout import Layout, Manifest, chunks, step_name
 from rfp.rounding import Rounding
@@ -145,7 +145,7 @@ class Driver:
         say: Gets a line for what is out of the ordinary: a damaged file that is computed again.
     """
 
-    plan: tasks.Plan
+    plan: block_tasks.Plan
     manifest: Manifest
     executor: Executor
     steps: Sequence[StepPlan]
@@ -165,7 +165,7 @@ class Driver:
 
     def run(self) -> None:
         """Make every step that is not there; each is in the manifest as soon as its files are."""
-        tasks.forget_panel()
+        block_tasks.forget_panel()
         for step in self.steps:
             if step.target not in self.manifest.finished:
                 events = self._mended(step, self.blocks)
@@ -179,7 +179,9 @@ class Driver:
         again = step.target in self.manifest.finished
         raw = step.target if step.normalization == "none" else f"{step.target}/product"
         if step.source is None:
-            squares = self._round(step, "drawing", tasks.draw, [(self.plan, raw, block) for block in blocks])
+            squares = self._round(
+                step, "drawing", block_tasks.draw_block, [(self.plan, raw, block) for block in blocks]
+            )
             lengths = np.sqrt(sum(squares))[None]
         else:
             lengths = self._multiply(step, raw, blocks)
@@ -193,14 +195,14 @@ class Driver:
                 last, events = self._normalize(step, raw, lengths)
             self._move(last, step.target, blocks)
         if not again:
-            save(self.layout.lengths_file(step.target), lengths)
+            save_array(self.layout.lengths_file(step.target), lengths)
         self._clear(step.target)
         return events
 
     def _multiply(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> Array:
         """The product with S, p times for a power; returns the lengths of the columns of each, ``[p, B, k]``."""
         values = [(self.plan, step.operator, block) for block in blocks]
-        self._round(step, "values", tasks.write_values, values)
+        self._round(step, "values", block_tasks.write_values, values)
         source, lengths = cast(str, step.source), []
         for power in range(1, step.power + 1):
             target = raw if power == step.power else f"{step.target}/power-{power}"
@@ -213,14 +215,14 @@ class Driver:
                 for panel in range(len(self.plan.panels))
                 for run in runs
             ]
-            squares = self._round(step, "multiplying", tasks.multiply, arguments)
+            squares = self._round(step, "multiplying", block_tasks.multiply_blocks, arguments)
             by_panel = [
                 np.concatenate(squares[p * len(runs) : (p + 1) * len(runs)]).sum(0)
                 for p in range(len(self.plan.panels))
             ]
             lengths.append(np.sqrt(np.concatenate(by_panel, axis=-1)))
             source = target
-        tasks.forget_panel()
+        block_tasks.forget_panel()
         return np.stack(lengths)
 
     def _normalize(self, step: StepPlan, raw: str, lengths: Array) -> tuple[str, Counter[str]]:
@@ -237,9 +239,9 @@ class Driver:
             found = Orthonormalizer(cast(Any, products)).step(state, rounding)
             last, events = cast(StoredState, found.state).name, found.events
         for number, factor in enumerate(products.factors):
-            save(self.layout.factor_file(step.target, number), factor)
+            save_array(self.layout.factor_file(step.target, number), factor)
         if products.vectors is not None:
-            save(self.layout.vectors_file(step.target), products.vectors)
+            save_array(self.layout.vectors_file(step.target), products.vectors)
         return last, count_events([events])
 
     def _rounding(self, step: StepPlan, lengths: Array) -> Rounding | None:
@@ -247,7 +249,7 @@ class Driver:
         if step.source is None:
             return None
         norm = torch.tensor([self._rounding_norm(step)], dtype=torch.float64)
-        start = torch.from_numpy(load(self.layout.lengths_file("start"))[-1])[None]
+        start = torch.from_numpy(load_array(self.layout.lengths_file("start"))[-1])[None]
         begun = next(s for s in self.steps if s.source is None)
         rounding = Rounding.start(norm, start, self.plan.torch_dtype)
         if begun.normalization != "none":
@@ -256,7 +258,7 @@ class Driver:
             if before.source is None or before.operator != step.operator or before.step >= step.step:
                 continue
             if before.normalization == "none":
-                for one in load(self.layout.lengths_file(before.target)):
+                for one in load_array(self.layout.lengths_file(before.target)):
                     rounding = rounding.after(torch.from_numpy(one)[None])
             else:
                 rounding = rounding.renewed()
@@ -272,12 +274,14 @@ class Driver:
                 (norm,) = self._round(step, "norms", norms.schur_norm, [(self.plan, step.operator)])
             arguments = [(self.plan, step.operator, block) for block in self.blocks]
             rows = self._round(step, "norms", norms.long_rows, arguments)
-            self._norms[step.operator] = norms.rounding_norm(norm, rows)
+            self._norms[step.operator] = norms.rounding_norm_of_rows(norm, rows)
         return self._norms[step.operator]
 
     def gram(self, step: StepPlan, name: str) -> Array:
         """The Gram matrix of a state, ``[B, k, k]``: the blocks' added up in their order."""
-        parts = self._round(step, "Gram matrices", tasks.gram, [(self.plan, name, block) for block in self.blocks])
+        parts = self._round(
+            step, "Gram matrices", block_tasks.gram_of_block, [(self.plan, name, block) for block in self.blocks]
+        )
         total: Array = np.zeros_like(parts[0])
         for part in parts:
             total += part
@@ -285,30 +289,35 @@ class Driver:
 
     def apply(self, step: StepPlan, source: str, target: str, factor: Array, blocks: Sequence[int]) -> None:
         """A state times a factor, as another state."""
-        self._round(step, "applying", tasks.apply, [(self.plan, source, target, factor, block) for block in blocks])
+        self._round(
+            step,
+            "applying",
+            block_tasks.apply_to_block,
+            [(self.plan, source, target, factor, block) for block in blocks],
+        )
 
     def triangles(self, step: StepPlan, name: str, trajectories: Sequence[int]) -> Array:
         """R of each block, ``[blocks, trajectories, k, k]``."""
         arguments = [(self.plan, name, trajectories, block) for block in self.blocks]
-        return np.stack(self._round(step, "QR of blocks", tasks.triangle, arguments))
+        return np.stack(self._round(step, "QR of blocks", block_tasks.triangle_of_block, arguments))
 
     def apply_to_basis(
         self, step: StepPlan, source: str, other: str, target: str, factors: Array, blocks: Sequence[int]
     ) -> None:
         """The orthonormal basis of each block of ``source`` times its own factor, as another state."""
         arguments = [(self.plan, source, other, target, factors[block], block) for block in blocks]
-        self._round(step, "applying", tasks.apply_to_basis, arguments)
+        self._round(step, "applying", block_tasks.apply_to_basis, arguments)
 
     def _replay(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> str:
         """Blocks of a finished step again, by its stored factors."""
         name, number = raw, 0
         while self.layout.factor_file(step.target, number).exists():
             after = f"{step.target}/pass-{number}"
-            self.apply(step, name, after, load(self.layout.factor_file(step.target, number)), blocks)
+            self.apply(step, name, after, load_array(self.layout.factor_file(step.target, number)), blocks)
             name, number = after, number + 1
         if self.layout.vectors_file(step.target).exists():
             after = f"{step.target}/vectors"
-            self.apply_to_basis(step, raw, name, after, load(self.layout.vectors_file(step.target)), blocks)
+            self.apply_to_basis(step, raw, name, after, load_array(self.layout.vectors_file(step.target)), blocks)
             return after
         return name
 
@@ -323,7 +332,9 @@ class Driver:
             if folder.is_dir():
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _round(self, step: StepPlan, what: str, task: tasks.Task, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _round(
+        self, step: StepPlan, what: str, task: block_tasks.Task, arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         done = 0
 
         def one_more() -> None:
@@ -353,7 +364,7 @@ class Driver:
             ) from damage
         self.say(f"{damage}; it is computed again")
         discard(damage.path)
-        tasks.forget_panel()
+        block_tasks.forget_panel()
         name, block = place
         for step in self.steps:
             if step.target == name and name in self.manifest.finished:

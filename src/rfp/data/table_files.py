@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rfp.errors import FileError, GraphError, MissingExtraError
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Table:
         column = self.columns[name]
         if self.is_text(name):
             for row, text in enumerate(self.texts(name)):
-                if text is not None and not _is_number(text):
+                if text is not None and not reads_as_float(text):
                     raise GraphError(f"{self.where(row)}: column {name!r} must be a number, got {text!r}")
         try:
             values = np.array(pc.fill_null(column.cast(pa.float64()), float("nan")), dtype=np.float64)
@@ -88,7 +88,7 @@ class Table:
 
 def find_table(folder: Path, name: str) -> Table | None:
     """Read ``name.csv``, ``name.csv.gz`` or ``name.parquet`` of a folder; ``None`` if there is none."""
-    found = [folder / f"{name}{suffix}" for suffix in SUFFIXES if (folder / f"{name}{suffix}").is_file()]
+    found = [folder / f"{name}{suffix}" for suffix in TABLE_SUFFIXES if (folder / f"{name}{suffix}").is_file()]
     if len(found) > 1:
         raise FileError(f"{folder} has {' and '.join(path.name for path in found)}; keep one of them")
     return read_table(found[0]) if found else None
@@ -126,7 +126,8 @@ def _one_array(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _is_number(text: str) -> bool:
+def reads_as_float(text: str) -> bool:
+    """Whether Python reads it as one."""
     try:
         float(text)
     except ValueError:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from rfp.hetero import encode_hetero, hetero_widths
-from rfp.nn.encoder import training_seed
+from rfp.nn.counted_draws import CountedDraws
 from rfp.settings import Arguments, Settings, shows_settings
 
 
-class HeteroRandomFeaturePropagation(nn.Module):
+class HeteroRandomFeaturePropagation(CountedDraws, nn.Module):
     """Encodes the node types of a ``HeteroData`` along relations (:func:`rfp.hetero.encode_hetero`).
 
     Training draws new features at every call and evaluation one fixed draw, as
@@ -48,22 +47,12 @@ class HeteroRandomFeaturePropagation(nn.Module):
     @torch.no_grad()
     def forward(self, data: Any) -> dict[str, Tensor]:
         """Encode a ``HeteroData`` or a batch of them: ``[B, n_t, C_t]`` for each node type."""
-        settings = self.settings
-        if self.training:
-            self.num_draws += 1
-            settings = replace(settings, seed=training_seed(settings.seed, self.num_draws - 1), cache=None)
+        settings = self.next_training_settings() if self.training else self.settings
         found = encode_hetero(data, settings, relations=self.relations)
         return {
             node_type: rows[None] if settings.num_trajectories == 1 else rows.transpose(0, 1)
             for node_type, rows in found.items()
         }
-
-    def get_extra_state(self) -> dict[str, int]:
-        return {"seed": self.settings.seed, "num_draws": self.num_draws}
-
-    def set_extra_state(self, state: dict[str, int]) -> None:
-        self.settings = replace(self.settings, seed=int(state["seed"]))
-        self.num_draws = int(state["num_draws"])
 
     def extra_repr(self) -> str:
         return f"{self.settings.as_text()}, relations={self.relations!r}"

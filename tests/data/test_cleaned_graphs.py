@@ -7,8 +7,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
+from rfp.data.cleaned_graphs import normalize_features, remove_self_loops, symmetrize
 from rfp.data.collection import GraphCollection
-from rfp.data.prepare import normalize_features, remove_self_loops, symmetrize
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 

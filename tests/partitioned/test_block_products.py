@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from rfp.partitioned import kernels
+from rfp.partitioned import block_products
 
 CPU = torch.device("cpu")
 
@@ -18,8 +18,8 @@ def test_rows_of_the_sparse_product(dtype: type) -> None:
     parts = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
     expected = matrix.toarray().astype(np.float64) @ a
     for found in (
-        kernels.sparse_rows(*parts, torch.from_numpy(a)),
-        kernels.sparse_rows_by_library(*map(torch.from_numpy, parts), torch.from_numpy(a)),
+        block_products.sparse_rows(*parts, torch.from_numpy(a)),
+        block_products.sparse_rows_by_library(*map(torch.from_numpy, parts), torch.from_numpy(a)),
     ):
         assert found.dtype == dtype
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
@@ -31,19 +31,19 @@ def test_gram_matrices_and_factors(dtype: type) -> None:
     a = rng.standard_normal((20_000, 2, 6)).astype(dtype)  # more rows than one piece
     upper = np.triu(rng.standard_normal((2, 6, 6)))
     gram = np.einsum("nbi,nbj->bij", a.astype(np.float64), a.astype(np.float64))
-    for found in (kernels.add_gram(a), kernels.gram_by_library(torch.from_numpy(a), CPU)):
+    for found in (block_products.block_gram(a), block_products.gram_by_library(torch.from_numpy(a), CPU)):
         np.testing.assert_allclose(found, gram, rtol=1e-12, atol=1e-9)
     product = np.einsum("nbi,bij->nbj", a, upper)
-    by_library = kernels.times_by_library(torch.from_numpy(a), torch.from_numpy(upper.astype(dtype)), CPU)
-    for found in (kernels.times(a, upper), by_library):
+    by_library = block_products.times_by_library(torch.from_numpy(a), torch.from_numpy(upper.astype(dtype)), CPU)
+    for found in (block_products.times(a, upper), by_library):
         assert found.dtype == dtype
         np.testing.assert_allclose(found, product, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(kernels.times(a, upper[:, 0]), a * upper[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(block_products.times(a, upper[:, 0]), a * upper[:, 0], rtol=1e-6)
 
 
 def test_a_gpu_is_used_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert kernels.device_here("cuda").type == "cpu"
+    assert block_products.device_here("cuda").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert kernels.device_here("cuda").type == "cuda"
-    assert kernels.device_here("cpu").type == "cpu"
+    assert block_products.device_here("cuda").type == "cuda"
+    assert block_products.device_here("cpu").type == "cpu"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rfp.available import compiled_available
 from rfp.backends.problem import Problem, Step
-from rfp.backends.reference.loop import Normalize, as_steps, loop_with
+from rfp.backends.reference.plain_loop import Normalize, as_steps, loop_with
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.backends.sparse.orthonormal_grad import orthonormalize
 from rfp.normalization import NormalizationChoice

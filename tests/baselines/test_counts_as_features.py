@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rfp.baselines import substructure_counts, substructures
+from rfp.baselines import counts_as_features, substructure_counts
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
@@ -74,7 +74,7 @@ def test_a_batch_is_its_graphs_alone_in_small_pieces(monkeypatch: pytest.MonkeyP
     graphs = [as_graph(g) for g in (nx.karate_club_graph(), nx.cycle_graph(6), nx.empty_graph(2), nx.wheel_graph(6))]
     alone = torch.cat([substructure_counts(g, cliques=[3, 4]) for g in graphs])
     assert torch.equal(substructure_counts(graphs, cliques=[3, 4]), alone)
-    monkeypatch.setattr(substructures, "_CHUNK_PATHS", 50)
+    monkeypatch.setattr(counts_as_features, "_CHUNK_PATHS", 50)
     assert torch.equal(substructure_counts(graphs, cliques=[3, 4]), alone)
 
 
@@ -83,6 +83,6 @@ def test_sizes_and_limits_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         substructure_counts(nx.path_graph(3), cycles=[2])
     with pytest.raises(ArgumentError, match="at least one size"):
         substructure_counts(nx.path_graph(3), cycles=[])
-    monkeypatch.setattr(substructures, "MAX_PATHS", 100)
+    monkeypatch.setattr(counts_as_features, "MAX_PATHS", 100)
     with pytest.raises(ArgumentError, match="stopped after 100 paths of at most 6 nodes"):
         substructure_counts(nx.complete_graph(9))

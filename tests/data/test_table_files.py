@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rfp.data.tables import Table, find_table, read_table
+from rfp.data.table_files import Table, find_table, read_table
 from rfp.errors import FileError, GraphError, MissingExtraError
 
 TEXT = "id,weight,name\n1,0.5,ann\n2,,NA\n3,7,\n"

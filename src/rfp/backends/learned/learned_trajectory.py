@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rfp.backends.learned.triton_dense import NORMALIZATION_CODES, dense_backward_kernel, dense_forward_kernel
-from rfp.backends.problem import Problem, tell_nobody
+from rfp.backends.learned.triton_dense import dense_backward_kernel, dense_forward_kernel
+from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
 from rfp.normalization import Events
 from rfp.operators import DenseBlock, blocks_of
 from rfp.rounding import rounding_unit

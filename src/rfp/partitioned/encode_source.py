@@ -13,17 +13,17 @@ from rfp.errors import ArgumentError, FileError
 from rfp.io.metadata import versions
 from rfp.io.options import ReadOptions
 from rfp.operators import NORMS, parse_name
-from rfp.partitioned.driver import Driver, Tick, no_tick, plan_steps
+from rfp.partitioned.block_tasks import Plan, stored_operator
 from rfp.partitioned.executors import Executor, Serial
 from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 from rfp.partitioned.lock import locked
 from rfp.partitioned.reader import PartitionedEncoding, open_encoding
+from rfp.partitioned.rounds_of_tasks import Driver, Tick, no_tick, plan_steps
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.sources import FileSource, GraphSource, Source
-from rfp.partitioned.tasks import Plan, stored_operator
 from rfp.settings import STARTS, Arguments, Settings, fields_among, shows_settings
 
-NORMALIZATIONS = ("qr", "l2", "none")
+STORED_NORMALIZATIONS = ("qr", "l2", "none")
 # The parts of the memory allowed: one panel of all nodes, and one block of rows.
 _PANEL_PART, _BLOCK_PART = 0.65, 0.2
 # What the ticks of preparing call their step.
@@ -231,10 +231,10 @@ def plain_arguments(settings: Settings) -> dict[str, Any]:
     """The arguments that define the result, as plain values; those that cannot be stored are refused."""
     if not all(isinstance(name, str) for name in settings.operators):
         raise ArgumentError("operators of a partitioned encoding are given by name: workers build their own blocks")
-    if not isinstance(settings.distribution, str) or settings.normalization not in NORMALIZATIONS:
+    if not isinstance(settings.distribution, str) or settings.normalization not in STORED_NORMALIZATIONS:
         raise ArgumentError(
-            f"a partitioned encoding has the normalizations {', '.join(NORMALIZATIONS)} and distributions by name, "
-            f"got {settings.normalization!r} and {settings.distribution!r}"
+            f"a partitioned encoding has the normalizations {', '.join(STORED_NORMALIZATIONS)} and distributions by "
+            f"name, got {settings.normalization!r} and {settings.distribution!r}"
         )
     if settings.storage_dtype not in (None, settings.dtype):
         raise ArgumentError(

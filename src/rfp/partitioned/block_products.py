@@ -49,7 +49,7 @@ def sparse_rows_by_library(crow: Tensor, col: Tensor, value: Tensor, a: Tensor) 
     return product
 
 
-def add_gram(a: Array, device: torch.device | None = None) -> Array:
+def block_gram(a: Array, device: torch.device | None = None) -> Array:
     r""":math:`a^\top a` of each trajectory in float64, ``[rows, B, k] -> [B, k, k]``. O(rows k² B)."""
     device = device or torch.device("cpu")
     if _compiled(device):
@@ -61,7 +61,7 @@ def add_gram(a: Array, device: torch.device | None = None) -> Array:
 
 
 def gram_by_library(a: Tensor, device: torch.device) -> Array:
-    """:func:`add_gram` by batched products of PyTorch, a piece of the rows at a time."""
+    """:func:`block_gram` by batched products of PyTorch, a piece of the rows at a time."""
     total = torch.zeros(a.size(1), a.size(2), a.size(2), dtype=torch.float64, device=device)
     for start in range(0, len(a), _ROWS):
         part = a[start : start + _ROWS].to(device).transpose(0, 1).double()

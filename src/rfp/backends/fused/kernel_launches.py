@@ -25,8 +25,8 @@ from torch import Tensor
 from rfp.backends.fused import FUSED_MAX_NODES
 from rfp.backends.fused.lane_layouts import lanes_in_order
 from rfp.backends.fused.large_graphs_apart import fill_large_graphs
-from rfp.backends.fused.triton_small import NORMALIZATION_CODES, small_graphs_kernel
-from rfp.backends.problem import Draw, Problem, tell_nobody
+from rfp.backends.fused.triton_small import small_graphs_kernel
+from rfp.backends.problem import NORMALIZATION_CODES, Draw, Problem, tell_nobody
 from rfp.hashing import mix, signed
 from rfp.normalization import Events
 from rfp.operator_norms import rounding_norm

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rfp.backends import choose
-from rfp.backends.reference import loop as reference
+from rfp.backends.reference import plain_loop as reference
 from rfp.bench.gate import step_errors
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError

@@ -10,12 +10,12 @@ import torch
 
 import rfp
 from rfp.errors import FileError, GraphError
-from rfp.partitioned.checked_files import load
+from rfp.partitioned.checked_files import load_array
 from rfp.partitioned.duckdb_edges import prepare_table
 from rfp.partitioned.edge_numbers import EdgeScan
 from rfp.partitioned.layout import Layout, StoredGraph
-from rfp.partitioned.prepare import prepare_graph
 from rfp.partitioned.row_blocks import BlockLimit, merge
+from rfp.partitioned.sorted_blocks import prepare_graph
 
 TINY = BlockLimit(bytes_in_all=600, bytes_per_row=16)
 LARGE = BlockLimit(bytes_in_all=1 << 30, bytes_per_row=16)
@@ -57,10 +57,10 @@ def check(layout: Layout, stored: StoredGraph, graph: rfp.Graph) -> None:
     assert stored.cuts[0] == 0
     assert stored.cuts[-1] == graph.num_nodes
     assert all(low < high for low, high in zip(stored.cuts, stored.cuts[1:], strict=False))
-    np.testing.assert_allclose(load(layout.sums_file("row")), abs(expected).sum(1), rtol=1e-15)
+    np.testing.assert_allclose(load_array(layout.sums_file("row")), abs(expected).sum(1), rtol=1e-15)
     if not stored.symmetric:
-        np.testing.assert_allclose(load(layout.sums_file("col")), abs(expected).sum(0), rtol=1e-15)
-    np.testing.assert_array_equal(load(layout.loops_file()), expected.diagonal() != 0)
+        np.testing.assert_allclose(load_array(layout.sums_file("col")), abs(expected).sum(0), rtol=1e-15)
+    np.testing.assert_array_equal(load_array(layout.loops_file()), expected.diagonal() != 0)
 
 
 @pytest.mark.parametrize("limit", [TINY, LARGE])
@@ -194,7 +194,7 @@ def test_further_matrices_of_a_directed_table_are_those_of_memory(tmp_path: Path
             found = assembled(layout, cuts, side)
             assert abs(found - matrix).max() == 0
             if side == "sym":
-                np.testing.assert_allclose(load(layout.sums_file("row", "sym")), abs(matrix).sum(1), rtol=1e-15)
+                np.testing.assert_allclose(load_array(layout.sums_file("row", "sym")), abs(matrix).sum(1), rtol=1e-15)
 
 
 def test_merging_in_pieces_is_merging_at_once() -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import rfp
 from rfp.errors import ArgumentError
 from rfp.viz import draw_angles, draw_dependent, draw_graph, draw_ritz_values, draw_scatter
-from rfp.viz.trajectory import channel_values
+from rfp.viz.trajectory_plots import channel_values
 
 CLUB = nx.karate_club_graph()
 OPERATORS = ["normalized_adjacency", "normalized_laplacian"]

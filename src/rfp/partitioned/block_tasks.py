@@ -23,8 +23,8 @@ from torch import Tensor
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.operators import OPERATORS, EntryTable, parse_name
-from rfp.partitioned.checked_files import is_whole, load, save
-from rfp.partitioned.kernels import add_gram, device_here, sparse_rows, times
+from rfp.partitioned.block_products import block_gram, device_here, sparse_rows, times
+from rfp.partitioned.checked_files import is_whole, load_array, save_array
 from rfp.partitioned.layout import Layout, StoredGraph, panels
 
 Array = NDArray[Any]
@@ -112,22 +112,22 @@ def write_values(plan: Plan, operator: int, block: int) -> None:
         return
     layout, rows, wanted = plan.layout, plan.graph.rows(block), plan.operators[operator]
     crow, col, value = (
-        load(layout.graph_file(block, part, wanted.side), mapped=True) for part in ("crow", "col", "value")
+        load_array(layout.graph_file(block, part, wanted.side), mapped=True) for part in ("crow", "col", "value")
     )
     row = np.repeat(np.arange(rows.start, rows.stop), np.diff(crow))
     # A transpose has its sums from the matrix itself.
     side, symmetric = ("sym", True) if wanted.side == "sym" else ("", plan.graph.symmetric)
 
     def degree(axis: str, with_loops: bool) -> Tensor:
-        sums = load(layout.sums_file("row" if symmetric else axis, side), mapped=True)
-        return torch.from_numpy(sums + ~load(layout.loops_file(side), mapped=True) if with_loops else sums)
+        sums = load_array(layout.sums_file("row" if symmetric else axis, side), mapped=True)
+        return torch.from_numpy(sums + ~load_array(layout.loops_file(side), mapped=True) if with_loops else sums)
 
     first, second = (torch.from_numpy(end) for end in ((col, row) if wanted.transposed else (row, col)))
     entries = EntryTable(first, second, torch.from_numpy(value).double(), degree)
-    save(path, OPERATORS[wanted.base](entries).to(plan.torch_dtype).numpy())
+    save_array(path, OPERATORS[wanted.base](entries).to(plan.torch_dtype).numpy())
 
 
-def draw(plan: Plan, name: str, block: int) -> Array:
+def draw_block(plan: Plan, name: str, block: int) -> Array:
     """Draw the features of a block's nodes; returns the sum of squares of each column, ``[B, k]`` in float64."""
     files = plan.files(name, block)
     if not all(is_whole(path) for path in files):
@@ -146,7 +146,7 @@ def draw(plan: Plan, name: str, block: int) -> Array:
     return _squares(_block(plan, name, block))
 
 
-def multiply(plan: Plan, operator: int, source: str, target: str, panel: int, blocks: Sequence[int]) -> Array:
+def multiply_blocks(plan: Plan, operator: int, source: str, target: str, panel: int, blocks: Sequence[int]) -> Array:
     r"""Rows of :math:`S a`, for one panel of channels and several blocks of rows.
 
     The panel of a is read once and kept for the next call: O(n B width) memory, O(entries of the blocks B width) time.
@@ -158,13 +158,13 @@ def multiply(plan: Plan, operator: int, source: str, target: str, panel: int, bl
     for block in blocks:
         path = plan.layout.block_file(target, panel, block)
         if is_whole(path):
-            product = load(path)
+            product = load_array(path)
         else:
             a = _panels.get(plan, source, panel)
-            crow, col = (load(plan.layout.graph_file(block, part, side), mapped=True) for part in ("crow", "col"))
-            value = load(plan.layout.operator_file(operator, block))
+            crow, col = (load_array(plan.layout.graph_file(block, part, side), mapped=True) for part in ("crow", "col"))
+            value = load_array(plan.layout.operator_file(operator, block))
             product = sparse_rows(crow, col, value, a).reshape(len(crow) - 1, plan.num_trajectories, -1)
-            save(path, product)
+            save_array(path, product)
         squares.append(_squares(product))
     return np.stack(squares)
 
@@ -205,7 +205,7 @@ def _whole_panel(plan: Plan, name: str, panel: int) -> Array:
     width = plan.num_trajectories * (channels.stop - channels.start)
     out = np.empty((plan.graph.num_nodes, width), dtype=plan.dtype)
     for block in range(plan.graph.num_blocks):
-        out[plan.graph.rows(block)] = load(plan.layout.block_file(name, panel, block)).reshape(-1, width)
+        out[plan.graph.rows(block)] = load_array(plan.layout.block_file(name, panel, block)).reshape(-1, width)
     return out
 
 
@@ -220,19 +220,19 @@ def forget_panel() -> None:
     _panels.forget()
 
 
-def gram(plan: Plan, name: str, block: int) -> Array:
+def gram_of_block(plan: Plan, name: str, block: int) -> Array:
     r""":math:`a^\top a` over the rows of a block, ``[B, k, k]`` in float64."""
-    return add_gram(_block(plan, name, block), device_here(plan.device))
+    return block_gram(_block(plan, name, block), device_here(plan.device))
 
 
-def apply(plan: Plan, source: str, target: str, factor: Array, block: int) -> None:
+def apply_to_block(plan: Plan, source: str, target: str, factor: Array, block: int) -> None:
     """A block of a state times a k x k matrix for each trajectory, ``[B, k, k]``; a diagonal one as ``[B, k]``."""
     files = plan.files(target, block)
     if not all(is_whole(path) for path in files):
         _save_panels(plan, files, times(_block(plan, source, block), factor, device_here(plan.device)))
 
 
-def triangle(plan: Plan, name: str, trajectories: Sequence[int], block: int) -> Array:
+def triangle_of_block(plan: Plan, name: str, trajectories: Sequence[int], block: int) -> Array:
     r"""R of :math:`a = Q R`, of a block's rows in float64: ``[trajectories, k, k]``, zero rows if it has fewer."""
     columns = _block(plan, name, block).astype(np.float64)
     out = np.zeros((len(trajectories), plan.num_channels, plan.num_channels))
@@ -256,12 +256,12 @@ def apply_to_basis(plan: Plan, source: str, other: str, target: str, factor: Arr
 
 def _block(plan: Plan, name: str, block: int) -> Array:
     """A block of all channels, ``[rows, B, k]``."""
-    return np.concatenate([load(path) for path in plan.files(name, block)], axis=2)
+    return np.concatenate([load_array(path) for path in plan.files(name, block)], axis=2)
 
 
 def _save_panels(plan: Plan, files: Sequence[Path], values: Array) -> None:
     for path, channels in zip(files, plan.panels, strict=True):
-        save(path, values[:, :, channels])
+        save_array(path, values[:, :, channels])
 
 
 Task = Callable[..., Any]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from rfp.edge_table.options import LoadedGraph, TableOptions
+from rfp.edge_table.table_options import LoadedGraph, TableOptions
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 

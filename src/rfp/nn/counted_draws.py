@@ -1,0 +1,35 @@
+"""Draws that are counted, so that a restored module goes on with the same sequence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rfp.hashing import GOLDEN, mix, signed
+from rfp.settings import Settings
+
+# Separates the training draws from the evaluation draw, whose seed is the plain `seed`.
+_TRAINING_STREAM = signed(0x5851F42D4C957F2D)
+
+
+class CountedDraws:
+    """The part of a module that draws anew in training: the seed and the number of draws made are in ``state_dict``."""
+
+    settings: Settings
+    num_draws: int
+
+    def next_training_settings(self) -> Settings:
+        """Those of the next draw in training, which is counted; it is made once, so nothing caches it."""
+        self.num_draws += 1
+        return self.settings.with_seed(training_seed(self.settings.seed, self.num_draws - 1))
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"seed": self.settings.seed, "num_draws": self.num_draws}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        self.settings = replace(self.settings, seed=int(state["seed"]))
+        self.num_draws = int(state["num_draws"])
+
+
+def training_seed(seed: int, draw: int) -> int:
+    """The seed of training draw number ``draw``, unrelated to its neighbours and to ``seed`` itself."""
+    return mix(signed(mix(signed(seed + _TRAINING_STREAM)) + (draw + 1) * GOLDEN))
