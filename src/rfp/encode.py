@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
 from torch import Tensor
 
+from rfp.backends import choose
+from rfp.backends.backend import Backend
 from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
@@ -16,7 +18,7 @@ from rfp.graph import Graph
 from rfp.one_loop import run_problem
 from rfp.report import Report
 from rfp.settings import Arguments, Settings, shows_settings
-from rfp.sinks import Memory
+from rfp.sinks import KeptSteps, Memory
 from rfp.trajectory import Trajectory
 
 
@@ -99,3 +101,31 @@ def encode_graph(
         storage, report = EncodingCache(settings.cache).through(settings, graph, features, graph_keys, compute)
     known = settings if features is None else replace(settings, distribution="normal")
     return Trajectory(storage, report, known, graph, drawn=features is None)
+
+
+def encode_steps(
+    graph: Graph,
+    settings: Settings,
+    steps: Sequence[int],
+    *,
+    chosen: tuple[Backend, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Tensor, Report]:
+    """Some steps of an encoding, ``[n, B, O K k]``: the others are not held where a backend goes step by step.
+
+    Args:
+        graph: What is encoded.
+        settings: All arguments; what a ``cache`` holds is whole, so all steps are held then.
+        steps: Their numbers, ascending.
+        chosen: A backend that goes step by step, and why that one, instead of the one that the settings ask for.
+        progress: Called with 1 after each step of each operator.
+    """
+    if settings.cache is None and (chosen is not None or len(steps) <= settings.num_steps):
+        problem = Problem.of(settings, graph)
+        backend, reason = chosen or choose(problem, settings.backend)
+        if backend.steps is not None:
+            memory = Memory(problem, len(steps))
+            report = run_problem(problem, KeptSteps(memory, steps), chosen=(backend, reason), progress=progress)
+            return memory.storage.flatten(2), report
+    trajectory = encode_graph(graph, settings, progress=progress)
+    return trajectory.select(steps), trajectory.report

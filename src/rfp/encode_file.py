@@ -16,22 +16,18 @@ import torch
 from torch import Tensor
 
 from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
-from rfp.backends import choose
-from rfp.backends.problem import Problem
 from rfp.backends.reference import REFERENCE
 from rfp.baselines.fastrp import FastRP, fast_random_projection
-from rfp.encode import encode
+from rfp.encode import encode_steps
 from rfp.errors import ArgumentError, FileError, WriteError
 from rfp.estimate import Estimate, available_memory, estimate_sizes
 from rfp.graph import Graph
 from rfp.io import EncodedNodes, LoadedGraph, ReadOptions, read_files
 from rfp.io.metadata import arguments, as_text, describe_input, describe_output, describe_report, versions
 from rfp.io.writers import Writer, find_writer, write_node_ids, write_npy
-from rfp.one_loop import run_problem
 from rfp.report import Report
 from rfp.settings import Settings
-from rfp.sinks import KeptSteps, Memory
-from rfp.streaming import stream
+from rfp.streaming import stream_graph
 from rfp.trajectory import kept_steps
 
 # Above this part of the free memory the result is streamed: the estimate leaves out what the allocator wastes.
@@ -41,6 +37,7 @@ MAX_STEPS = 1_000_000
 # Decompositions, and multiplications in them (n k² for each), up to which a new process is done by the plain loop
 # before it would have loaded Numba: some tenths of a second.
 ALONE_MAX_DECOMPOSITIONS, ALONE_MAX_WORK = 512, 10**8
+_NO_NUMBA = "a small graph in a new process, which would take longer to load Numba"
 
 
 class MemoryShortError(ArgumentError):
@@ -273,20 +270,8 @@ def _in_memory(job: FileJob, graph: Graph, progress: Progress) -> tuple[Tensor, 
         dtype = job.settings.dtype
         rows = fast_random_projection(graph, job.fastrp, x=x, dtype=dtype, progress=progress.advance)
         return rows.to("cpu", job.settings.kept_dtype), Report("fastrp", "the preset")
-    alone = _done_before_numba_is_loaded(job.settings, graph)
-    whole = job.keep == "all" or job.settings.cache is not None
-    problem = Problem.of(job.settings, graph) if alone or not whole else None
-    chosen = None if problem is None else choose(problem, job.settings.backend)
-    if alone:
-        chosen = REFERENCE, "a small graph in a new process, which would take longer to load Numba"
-    if problem is None or chosen is None or chosen[0].steps is None:
-        trajectory = encode(graph, job.settings, progress=progress.advance)
-        rows, report = trajectory.select(job.kept), trajectory.report
-    else:
-        memory = Memory(problem, len(job.kept))
-        sink = KeptSteps(memory, job.kept)
-        report = run_problem(problem, sink, chosen=chosen, progress=progress.advance)
-        rows = memory.storage.flatten(2)
+    alone = (REFERENCE, _NO_NUMBA) if _done_before_numba_is_loaded(job.settings, graph) else None
+    rows, report = encode_steps(graph, job.settings, job.kept, chosen=alone, progress=progress.advance)
     return (rows[:, 0] if rows.size(1) == 1 else rows).cpu(), report
 
 
@@ -349,7 +334,7 @@ def _compute(
     """Encode and write, step by step or whole; and what is beside it."""
     graph = loaded.graph.to(job.device)
     if streamed:
-        report = stream(graph, files.out, job.settings, keep=job.keep, progress=progress.advance)
+        report = stream_graph(graph, files.out, job.settings, job.kept, progress=progress.advance)
         about["report"] = describe_report(report)
         clock.lap("encode_and_write")
     else:

@@ -19,7 +19,7 @@ import torch
 from rfp.backends import choose
 from rfp.backends.problem import Problem
 from rfp.conversion import as_graph
-from rfp.encode import encode
+from rfp.encode import encode_steps
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.normalization import Events
@@ -65,18 +65,30 @@ def stream(
         >>> np.load(io.BytesIO(file.getvalue())).shape
         (3, 10)
     """
-    settings, read = Settings.of(settings, arguments), as_graph(graph)
+    settings = Settings.of(settings, arguments)
+    return stream_graph(as_graph(graph), file, settings, kept_steps(keep, settings.num_steps), progress=progress)
+
+
+def stream_graph(
+    graph: Graph,
+    file: IO[bytes],
+    settings: Settings,
+    steps: Sequence[int],
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """:func:`stream` of what is read and checked already; ``steps`` are the numbers of those that are written."""
     if settings.cache is not None:
         raise ArgumentError("a stream is never whole in memory and is not cached; leave cache out, or use rfp.encode")
-    problem = Problem.of(settings, read)
+    problem = Problem.of(settings, graph)
     backend, reason = choose(problem, settings.backend)
-    by_graphs, steps = backend.steps is None, sorted(kept_steps(keep, settings.num_steps))
-    shape = settings.stored_shape(read.num_nodes, len(steps))
+    by_graphs, steps = backend.steps is None, sorted(steps)
+    shape = settings.stored_shape(graph.num_nodes, len(steps))
     sink = NpyFile(file, shape, settings.kept_dtype, by_graphs=by_graphs)
     if not by_graphs:
         return run_problem(problem, KeptSteps(sink, steps), chosen=(backend, reason), progress=progress)
     del problem  # each block of graphs makes its own
-    events = _write_graphs(replace(settings, backend=backend.name), read, sink, steps, progress)
+    events = _write_graphs(replace(settings, backend=backend.name), graph, sink, steps, progress)
     return Report(backend.name, reason, events)
 
 
@@ -88,9 +100,10 @@ def _write_graphs(
     done, total = 0, settings.num_steps * len(settings.operators)
     bytes_per_node = settings.num_trajectories * settings.num_columns * settings.dtype.itemsize
     for block, nodes_done in graph_blocks(graph, max(1, _BLOCK_BYTES // bytes_per_node)):
-        trajectory = encode(block, settings)  # features depend on each graph's content, not on its neighbours
-        found.append(trajectory.report.events)
-        sink.rows(trajectory.select(steps))
+        # Features depend on the content of each graph, not on its neighbours.
+        rows, report = encode_steps(block, settings, steps)
+        found.append(report.events)
+        sink.rows(rows)
         now = total * nodes_done // max(1, graph.num_nodes)
         for _ in range(now - done if progress is not None else 0):
             progress(1)  # type: ignore[misc]

@@ -67,10 +67,14 @@ class StoredStates:
         return self.states[:, :, -1]
 
     def select(self, keep: str | Sequence[int]) -> Tensor:
-        """``[n, B, O K k]``: only the K steps kept (:func:`rfp.trajectory.kept_steps`); a view for one step."""
+        """``[n, B, O K k]``: the K steps kept (:func:`rfp.trajectory.kept_steps`).
+
+        A view if they are all, or in a row and of one operator.
+        """
         steps = kept_steps(keep, self.storage.size(3) - 1)
-        chosen = self.storage[:, :, :, steps[0] : steps[0] + 1] if len(steps) == 1 else self.storage[:, :, :, steps]
-        return chosen.flatten(2)
+        following = slice(steps[0], steps[0] + len(steps))
+        one_run = steps == list(range(following.start, following.stop))
+        return self.storage[:, :, :, following if one_run else steps].flatten(2)
 
     @cached_property
     def factors(self) -> Tensor:

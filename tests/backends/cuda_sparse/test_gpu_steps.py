@@ -10,8 +10,8 @@ import rfp
 from rfp.backends import choose
 from rfp.errors import ArgumentError
 from tests.backends import triton_cases
-from tests.backends.fused.test_driver import check_ill_conditioned, expected
-from tests.backends.learned.test_driver import OnGpu
+from tests.backends.fused.test_kernel_launches import check_ill_conditioned, expected
+from tests.backends.learned.test_learned_trajectory import OnGpu
 
 pytestmark = pytest.mark.slow
 CASES = triton_cases.sparse_cases()
