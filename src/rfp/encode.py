@@ -122,9 +122,9 @@ def encode_steps(
     """
     if settings.cache is None and (chosen is not None or len(steps) <= settings.num_steps):
         problem = Problem.of(settings, graph)
+        memory = Memory(problem, len(steps))  # takes its place when the first step comes
         backend, reason = chosen or choose(problem, settings.backend)
         if backend.steps is not None:
-            memory = Memory(problem, len(steps))
             report = run_problem(problem, KeptSteps(memory, steps), chosen=(backend, reason), progress=progress)
             return memory.storage.flatten(2), report
     trajectory = encode_graph(graph, settings, progress=progress)

@@ -111,24 +111,19 @@ class FileJob:
         per_step = {"trajectory_bytes": whole.trajectory_bytes, "width": whole.width}
         return replace(whole, **{name: size // (num_steps + 1) * len(self.kept) for name, size in per_step.items()})
 
-    def describe(self) -> dict[str, Any]:
-        """Every argument of what is computed, as JSON values."""
-        about = arguments(self.effective)
-        if self.fastrp is None:
-            return {**about, "steps_kept": self.kept} if self.keep != "all" else about
-        names = ("dtype", "storage_dtype")
-        parameters = {**asdict(self.fastrp), "iteration_weights": list(self.fastrp.iteration_weights)}
-        chosen = {"preset": "fastrp", **parameters, "node_features": self.node_features}
-        return {**chosen, **{name: about[name] for name in names}}
-
-    def describe_output(self, num_nodes: int) -> dict[str, Any]:
-        """Shape, type and columns of the array."""
-        about = describe_output(self.effective, num_nodes, self.output, None if self.keep == "all" else self.kept)
+    def describe(self, num_nodes: int) -> dict[str, dict[str, Any]]:
+        """Every argument of what is computed, and shape, type and columns of the array, as JSON values."""
+        kept = None if self.keep == "all" and self.fastrp is None else self.kept
+        about, output = arguments(self.effective), describe_output(self.effective, num_nodes, self.output, kept)
         if self.fastrp is not None:
+            parameters = {**asdict(self.fastrp), "iteration_weights": list(self.fastrp.iteration_weights)}
+            chosen = {"preset": "fastrp", **parameters, "node_features": self.node_features}
+            about = {**chosen, "dtype": about["dtype"], "storage_dtype": about["storage_dtype"]}
             size = self.fastrp.embedding_dimension
-            about = describe_output(self.effective, num_nodes, self.output, self.kept)
-            about["layout"] = [{"operator": "fastrp", "step": "weighted sum", "start": 0, "stop": size}]
-        return about
+            output["layout"] = [{"operator": "fastrp", "step": "weighted sum", "start": 0, "stop": size}]
+        elif kept is not None:
+            about["steps_kept"] = kept
+        return {"arguments": {**about, "device": str(self.device)}, "output": output}
 
     @property
     def to_stdout(self) -> bool:
@@ -188,17 +183,22 @@ def encode_file(
     cost, available = job.cost(loaded.graph), available_memory(job.device)
     _refuse_endless(job, cost, available)
     streamed = _streams(job, cost, available)
+    apart = job.names_rows_apart(loaded)
+    described = job.describe(loaded.graph.num_nodes)
     about: dict[str, Any] = {
         "versions": versions(),
-        "arguments": {**job.describe(), "device": str(job.device)},
+        "arguments": described["arguments"],
         "input": describe_input(job.files, job.options, loaded),
-        "output": {**job.describe_output(loaded.graph.num_nodes), "streamed": streamed},
+        "output": {
+            **described["output"],
+            "streamed": streamed,
+            "node_ids_file": str(job.nodes_file) if apart else None,
+        },
     }
-    about["output"]["node_ids_file"] = str(job.nodes_file) if job.names_rows_apart(loaded) else None
     progress.stage("propagating", job.effective.num_steps * len(job.effective.operators))
-    with _opened(job, loaded, cost.trajectory_bytes) as files:
+    with _opened(job, apart, cost.trajectory_bytes) as files:
         _compute(job, loaded, streamed, files, progress, about, clock)
-    if about["output"]["node_ids_file"] is None and not job.to_stdout:
+    if not apart and not job.to_stdout:
         job.nodes_file.unlink(missing_ok=True)  # of the encoding that force replaced
     clock.lap("write")
     return {**about, "seconds": clock.seconds}
@@ -304,13 +304,11 @@ class _Files(NamedTuple):
 
 
 @contextmanager
-def _opened(job: FileJob, loaded: LoadedGraph, num_bytes: int) -> Iterator[_Files]:
+def _opened(job: FileJob, apart: bool, num_bytes: int) -> Iterator[_Files]:
     """Standard output, or files that appear together when all of them are written."""
     if not job.to_stdout:
         check_free_space(job.path.absolute().parent, num_bytes, job.output)
-        with atomic_files(
-            [job.path, job.sidecar, *([job.nodes_file] if job.names_rows_apart(loaded) else [])]
-        ) as files:
+        with atomic_files([job.path, job.sidecar, *([job.nodes_file] if apart else [])]) as files:
             yield _Files(*files)
         return
     try:

@@ -283,9 +283,10 @@ def _check_outputs(job: FileJob, folder: Path, exported: Path | None, *, anew: b
 
 def _describe(job: FileJob, encoding: PartitionedEncoding) -> dict[str, Any]:
     graph = encoding.manifest.graph
+    described = job.describe(graph.num_nodes)
     return {
         "versions": versions(),
-        "arguments": {**job.describe(), "device": str(job.device)},
+        "arguments": described["arguments"],
         "input": {
             **graph.source,
             "num_nodes": graph.num_nodes,
@@ -293,7 +294,7 @@ def _describe(job: FileJob, encoding: PartitionedEncoding) -> dict[str, Any]:
             "undirected": graph.symmetric,
             "row_blocks": graph.num_blocks,
         },
-        "output": job.describe_output(graph.num_nodes),
+        "output": described["output"],
         "report": describe_report(encoding.report),
     }
 

@@ -90,42 +90,45 @@ class KeptSteps:
 
 
 class NpyFile:
-    """One large graph, step by step, appended to a file or a pipe: ``[n, C]``, or ``[n, B, C]`` for several
-    trajectories.
+    """An encoding appended to a file or a pipe: ``[n, C]``, or ``[n, B, C]`` for several trajectories.
 
-    The file is in Fortran order, in which the k columns of a step are contiguous and steps follow each other, so that
-    nothing is sought back. Plain writes are used, not a memory map: on a full disk a map kills the process, a write
+    One large graph comes step by step. The file is then in Fortran order, in which the k columns of a step are
+    contiguous and steps follow each other, so that nothing is sought back. Many small graphs come graph by graph, by
+    :meth:`rows`, in C order. Plain writes are used, not a memory map: on a full disk a map kills the process, a write
     raises an error.
 
     Args:
         file: Anything with ``write``.
         shape: Shape of the whole array.
         dtype: Type of the file.
-        by_graphs: Many small graphs are handed over graph by graph instead, by :meth:`rows`, and written in C order.
     """
 
     takes_whole = False
 
-    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: torch.dtype, *, by_graphs: bool = False) -> None:
+    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: torch.dtype) -> None:
         if dtype not in _NUMPY:
             raise ArgumentError(f"an .npy file holds {', '.join(map(str, _NUMPY))}, got storage_dtype={dtype}")
         self.file, self.dtype = file, dtype
         descr = np.lib.format.dtype_to_descr(np.dtype(_NUMPY[dtype]))
-        self._header = {"descr": descr, "fortran_order": not by_graphs, "shape": shape}
+        self._header = {"descr": descr, "shape": shape}
 
     def step(self, operator: int, step: int, state: Tensor) -> Tensor:
         # [B, n, k] -> [k, B, n]: in Fortran order the nodes run fastest and the channels slowest.
         kept = state.detach().to(self.dtype).permute(2, 0, 1).cpu()
-        self.rows(kept)
+        self._append(kept, by_steps=True)
         return kept
 
     def whole(self, storage: Tensor) -> None:
         raise NotImplementedError("a file takes one step after the other")
 
     def rows(self, values: Tensor) -> None:
-        """Append values as they lie, after the header."""
+        """Append the rows of the next nodes."""
+        self._append(values, by_steps=False)
+
+    def _append(self, values: Tensor, *, by_steps: bool) -> None:
+        """Values as they lie, after the header."""
         if self._header:
-            np.lib.format.write_array_header_1_0(self.file, self._header)
+            np.lib.format.write_array_header_1_0(self.file, {**self._header, "fortran_order": by_steps})
             self._header = {}
         contiguous = values.cpu().contiguous().numpy()
         if contiguous.size:

@@ -19,7 +19,7 @@ import torch
 from rfp.backends import choose
 from rfp.backends.problem import Problem
 from rfp.conversion import as_graph
-from rfp.encode import encode_steps
+from rfp.encode import encode_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.normalization import Events
@@ -81,12 +81,12 @@ def stream_graph(
     if settings.cache is not None:
         raise ArgumentError("a stream is never whole in memory and is not cached; leave cache out, or use rfp.encode")
     problem = Problem.of(settings, graph)
+    steps = sorted(steps)
+    sink = NpyFile(file, settings.stored_shape(graph.num_nodes, len(steps)), settings.kept_dtype)
+    kept = KeptSteps(sink, steps)
     backend, reason = choose(problem, settings.backend)
-    by_graphs, steps = backend.steps is None, sorted(steps)
-    shape = settings.stored_shape(graph.num_nodes, len(steps))
-    sink = NpyFile(file, shape, settings.kept_dtype, by_graphs=by_graphs)
-    if not by_graphs:
-        return run_problem(problem, KeptSteps(sink, steps), chosen=(backend, reason), progress=progress)
+    if backend.steps is not None:
+        return run_problem(problem, kept, chosen=(backend, reason), progress=progress)
     del problem  # each block of graphs makes its own
     events = _write_graphs(replace(settings, backend=backend.name), graph, sink, steps, progress)
     return Report(backend.name, reason, events)
@@ -101,9 +101,9 @@ def _write_graphs(
     bytes_per_node = settings.num_trajectories * settings.num_columns * settings.dtype.itemsize
     for block, nodes_done in graph_blocks(graph, max(1, _BLOCK_BYTES // bytes_per_node)):
         # Features depend on the content of each graph, not on its neighbours.
-        rows, report = encode_steps(block, settings, steps)
-        found.append(report.events)
-        sink.rows(rows)
+        trajectory = encode_graph(block, settings)
+        found.append(trajectory.report.events)
+        sink.rows(trajectory.select(steps))
         now = total * nodes_done // max(1, graph.num_nodes)
         for _ in range(now - done if progress is not None else 0):
             progress(1)  # type: ignore[misc]

@@ -166,7 +166,7 @@ def print_estimate(job: FileJob, loaded: LoadedGraph, *, as_json: bool) -> None:
         "operations": cost.operations,
     }
     if as_json:
-        typer.echo(json.dumps({**values, "arguments": job.describe()}, indent=2))
+        typer.echo(json.dumps({**values, "arguments": job.describe(loaded.graph.num_nodes)["arguments"]}, indent=2))
         return
     unit, suffix = pick_unit_and_suffix(cost.operations, ["", "k", "M", "G", "T", "P", "E"], 1000)
     of = "" if available is None else f", of {decimal(available)} available"

@@ -93,13 +93,13 @@ def file_hash(path: Path) -> str:
 
 def describe_output(settings: Settings, num_nodes: int, name: str, kept: Sequence[int] | None = None) -> dict[str, Any]:
     """Shape, type and columns of the array."""
-    several = settings.num_trajectories > 1
+    columns, several = layout(settings, kept), settings.num_trajectories > 1
     return {
         "file": name,
         "shape": list(settings.stored_shape(num_nodes, None if kept is None else len(kept))),
         "axes": ["node", "trajectory", "column"] if several else ["node", "column"],
         "dtype": as_plain(settings.kept_dtype),
-        "layout": layout(settings, kept),
+        "layout": columns,
     }
 
 
