@@ -18,7 +18,7 @@ _RETRIES = 3
 # Seconds to wait for a scheduler, and for its first worker.
 _PATIENCE = 120
 
-_LOADED_ONCE = ["distributed.nanny", "distributed.worker", "rfp.partitioned.tasks"]
+_LOADED_ONCE = ["distributed.nanny", "distributed.worker", "rfp.partitioned.block_tasks"]
 
 
 class ClusterError(RFPError):
