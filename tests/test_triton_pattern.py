@@ -29,7 +29,7 @@ GRAPHS = [
 
 def sort_edges(graph):
     batch = None if graph.num_graphs == 1 else graph.batch
-    return triton_pattern.sort_edges(graph.edge_index, graph.edge_weight, graph.num_nodes, graph.offsets, batch)
+    return triton_pattern.launch_edge_sort(graph.edge_index, graph.edge_weight, graph.num_nodes, graph.offsets, batch)
 """
 
 SORTED = """

@@ -229,10 +229,10 @@ class Graph:
     @cached_property
     def kernel_pattern(self) -> KernelPattern:
         """:attr:`pattern`, :attr:`keys` and degrees by kernels that nobody waits for, where :attr:`sorts_on_gpu`."""
-        from rfp.triton_pattern import sort_edges
+        from rfp.triton_pattern import launch_edge_sort
 
         batch = None if self.num_graphs == 1 else self.batch
-        return sort_edges(self.edge_index, self.edge_weight, self.num_nodes, self.offsets, batch)
+        return launch_edge_sort(self.edge_index, self.edge_weight, self.num_nodes, self.offsets, batch)
 
     @property
     def sorts_on_gpu(self) -> bool:

@@ -152,7 +152,7 @@ def _floating(weight: Tensor) -> Tensor:
     return weight.contiguous() if weight.dtype in (torch.float32, torch.float64) else weight.double()
 
 
-def sort_edges(
+def launch_edge_sort(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, offsets: Tensor, batch: Tensor | None
 ) -> KernelPattern:
     """Sort the edges of a graph or a batch; nothing is waited for. Costs a sort of m + n integers.
