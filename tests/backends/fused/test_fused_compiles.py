@@ -5,41 +5,20 @@ Only the first stage is made, which checks types and shapes and needs neither a 
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 triton = pytest.importorskip("triton")
 
-from triton._C.libtriton import ir  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource, make_backend  # noqa: E402
 from triton.runtime.jit import JITFunction  # noqa: E402
 
 from rfp.backends.cuda_sparse import triton_large  # noqa: E402
 from rfp.backends.fused import triton_small  # noqa: E402
 from rfp.backends.learned import triton_dense  # noqa: E402
+from tests.first_stage import check  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not isinstance(triton_small.small_graphs_kernel, JITFunction), reason="the interpreter was chosen"
 )
-
-
-def check(kernel: Any, types: dict[str, str], constants: dict[str, Any]) -> str:
-    """The kernel's first intermediate form, for an H200."""
-    signature = {name: "constexpr" if name in constants else types[name] for name in kernel.arg_names}
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    source = ASTSource(kernel, signature, constexprs=places, attrs={})
-    target = GPUTarget("cuda", 90, 32)
-    backend = make_backend(target)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    options = backend.parse_options({"num_warps": 1})
-    module = source.make_ir(
-        target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-    )
-    return str(module)
 
 
 SMALL = {
