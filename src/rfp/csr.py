@@ -52,7 +52,7 @@ class CSR:
     def row_sums(self, values: Tensor) -> Tensor:
         """Sums over the entries of each row, ``[nnz] -> [n]``."""
         if values.device.type == "cpu" and self.num_rows and bool((self.crow[1:] > self.crow[:-1]).all()):
-            # In a tenth of the time of additions one by one; an empty row it would not sum to zero.
+            # Without the number of the row of each entry; an empty row it would not sum to zero.
             return torch.from_numpy(np.add.reduceat(values.numpy(), self.crow[:-1].numpy()))
         none = torch.zeros(self.num_rows, dtype=values.dtype, device=values.device)
         return none.index_add_(0, self.row, values)
