@@ -99,7 +99,9 @@ def public_names(source: str) -> Iterator[str]:
     own = []
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            own.append(node.name)
+            # Code that Numba writes into kernels is no function that could be called.
+            inside_kernels = any(ast.unparse(made).startswith("intrinsic") for made in node.decorator_list)
+            own += [] if inside_kernels else [node.name]
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
