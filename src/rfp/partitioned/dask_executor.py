@@ -18,7 +18,12 @@ _RETRIES = 3
 # Seconds to wait for a scheduler, and for its first worker.
 _PATIENCE = 120
 
-_LOADED_ONCE = ["distributed.nanny", "distributed.worker", "rfp.partitioned.block_tasks"]
+_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# What is not installed is passed over.
+_LOADED_ONCE = [
+    *("distributed.nanny", "distributed.worker", "rfp.partitioned.block_tasks"),
+    *("rfp.backends.compiled.sparse_product", "rfp.backends.compiled.dense_products"),
+]
 
 
 class ClusterError(RFPError):
@@ -143,7 +148,13 @@ def _local_cluster(num_workers: int) -> Any:
     from distributed import LocalCluster
     from distributed.utils import get_mp_context
 
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    settings = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        # Dask also sets MALLOC_TRIM_THRESHOLD_, after which the C library maps and clears every larger array anew:
+        # twice the time of a step. Blocks are given back by tasks that need the room.
+        "distributed.nanny.pre-spawn-environ": dict.fromkeys(_ONE_THREAD, "1"),
+    }
+    with dask.config.set(settings):
         get_mp_context().set_forkserver_preload(_LOADED_ONCE)
         # Dask would stop workers by their memory; here the size of the blocks keeps them within theirs.
         return LocalCluster(
