@@ -64,6 +64,58 @@ def widened(x, live, exponent):
 
 
 @triton.jit
+def _scaled_rows(gram, scale):
+    """The matrix as 8 rows of the warp, times a power of two; the root of the power, and the power.
+
+    It is even, so that the largest entry lies in [1/2, 2) and the guesses stay in range. Its root must exist in
+    float32, for y to be multiplied with it: at most 2^126.
+    """
+    lane = tl.arange(0, 32)
+    place = tl.arange(0, 8)[:, None]
+    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through what follows.
+    tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
+    exponent = tl.minimum(1534 - (scale >> 21), 1149)
+    root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
+    root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
+    unit = root * root
+    g = ()
+    for i in tl.static_range(8):
+        g = g + (tl.sum(tl.where(place == i, tile, 0.0), axis=0) * unit,)
+    return g, root, unit
+
+
+@triton.jit
+def _eliminated(g, scaled, half, j: tl.constexpr):
+    """The rows below pivot j less their multiples of its row; those up to it stay.
+
+    The multiplier G_ij is G_ji, of the pivot's row, which spares waiting for the update of row i before.
+    """
+    new = ()
+    for i in tl.static_range(8):
+        if 2 * i + 1 <= j:
+            new = new + (g[i],)
+        else:
+            update = g[i] - tl.gather(g[j // 2], j % 2 * 16 + 2 * i + half, axis=0) * scaled
+            if 2 * i == j:
+                update = tl.where(half == 1, update, g[i])
+            new = new + (update,)
+    return new
+
+
+@triton.jit
+def _finished_rows(source, pivot, limit, half, column, j: tl.constexpr):
+    """Rows j - 1 and j of W^T = D^-1/2 L^-1; which of them are kept; and how much a dropped one is in doubt."""
+    quarter = _DROPPED_LIMIT - limit + (2 << 20)  # takes a quarter of the limit to that of the doubt
+    kept = upper_word(pivot) > limit
+    line = tl.where(column < j - 1 + half, source, tl.where(column == j - 1 + half, 1.0, 0.0))
+    doubt = tl.maximum(upper_word(line) & 0x7FFFFFFF, upper_word(pivot) + quarter)
+    length = widened(rsqrt_guess(upper_word(pivot)), kept, 0)
+    error = 1.0 - pivot * length * length
+    line *= length + length * (error * (0.5 + 0.375 * error))
+    return line, kept, tl.where(kept, 0, doubt)
+
+
+@triton.jit
 def inverse_factor(gram, scale, noise_squared, alpha_squared):
     r"""Factorise one matrix.
 
@@ -86,26 +138,12 @@ def inverse_factor(gram, scale, noise_squared, alpha_squared):
     column = lane % 16
     place = tl.arange(0, 8)[:, None]
 
-    # This gather moves nothing. It ends the matrix unit's layout, which the compiler would carry through what follows.
-    tile = tl.gather(tl.reshape(gram, [8, 32]), tl.broadcast_to(lane[None, :], [8, 32]), axis=1)
-    g = ()
-    for i in tl.static_range(8):
-        g = g + (tl.sum(tl.where(place == i, tile, 0.0), axis=0),)
+    g, root, unit = _scaled_rows(gram, scale)
     alpha = tl.gather(alpha_squared, column, axis=0)
 
-    # Scale by an even power of two, so that the largest entry lies in [1/2, 2) and the guesses stay in range. The root
-    # of the power must exist in float32, for y to be multiplied with it: at most 2^126.
-    exponent = tl.minimum(1534 - (scale >> 21), 1149)
-    root = (exponent.to(tl.int64) << 52).to(tl.float64, bitcast=True)
-    root = tl.where(scale >= 0x7FF00000, float("nan"), root)  # an infinite state makes the whole result NaN, not zero
-    unit = root * root
     largest_norm = (scale.to(tl.int64) << 32).to(tl.float64, bitcast=True)
     threshold = upper_word(largest_norm * unit * TOLERANCE_SQUARED)
     noise = noise_squared * unit
-    new = ()
-    for i in tl.static_range(8):
-        new = new + (g[i] * unit,)
-    g = new
 
     w = tl.zeros([8, 32], tl.float64)
     even_pivot = tl.zeros([32], tl.float64)
@@ -130,32 +168,14 @@ def inverse_factor(gram, scale, noise_squared, alpha_squared):
         z_squared = tl.where(column == j, own_alpha * inverse, z_squared)
         # In column j the entry becomes -G_ij / pivot, the new entry of L^-1: G_ij - G_ij (1 + 1 / pivot).
         scaled = tl.where(column == j, inverse + 1.0, inverse * pivot_row)
-        new = ()
-        for i in tl.static_range(8):
-            if 2 * i + 1 <= j:  # rows up to the pivot stay
-                new = new + (g[i],)
-            else:
-                # The multiplier G_ij is G_ji, of the pivot's row, which spares waiting for the update of row i before.
-                update = g[i] - tl.gather(source, j % 2 * 16 + 2 * i + half, axis=0) * scaled
-                if 2 * i == j:
-                    update = tl.where(half == 1, update, g[i])
-                new = new + (update,)
-        g = new
+        g = _eliminated(g, scaled, half, j)
         if j % 2 == 0:
             even_pivot, even_limit = pivot, limit
         else:
-            # Two rows are done: W^T = D^-1/2 L^-1.
-            own = tl.where(half == 1, pivot, even_pivot)
-            own_limit = tl.where(half == 1, limit, even_limit)
-            quarter = _DROPPED_LIMIT - own_limit + (2 << 20)  # takes a quarter of the limit to that of the doubt
-            kept = upper_word(own) > own_limit
+            own, own_limit = tl.where(half == 1, pivot, even_pivot), tl.where(half == 1, limit, even_limit)
+            line, kept, doubt = _finished_rows(source, own, own_limit, half, column, j)
             kept_rows += kept.to(tl.int32)
-            line = tl.where(column < j - 1 + half, source, tl.where(column == j - 1 + half, 1.0, 0.0))
-            doubt = tl.maximum(upper_word(line) & 0x7FFFFFFF, upper_word(own) + quarter)
-            unsure = tl.maximum(unsure, tl.where(kept, 0, doubt))
-            length = widened(rsqrt_guess(upper_word(own)), kept, 0)
-            error = 1.0 - own * length * length
-            line *= length + length * (error * (0.5 + 0.375 * error))
+            unsure = tl.maximum(unsure, doubt)
             largest = tl.maximum(largest, upper_word(line) & 0x7FFFFFFF)
             w = tl.where(place == j // 2, line[None, :], w)
     ill = tl.max(((unsure > _DROPPED_LIMIT) | (largest > _KEPT_LIMIT)).to(tl.int32), axis=0)
