@@ -86,6 +86,43 @@ def test_wide_states_in_split_float32_are_orthonormal() -> None:
     assert errors.orthogonality < 5e-6
 
 
+@pytest.mark.parametrize("num_channels", [3, 16, 32, 40, 64])
+def test_skewed_graphs_of_every_width(num_channels: int) -> None:
+    assert gate(power_law(20_000, 150_000).to("cuda"), num_channels=num_channels, num_steps=6).acceptable
+
+
+def test_a_skewed_graph_with_two_trajectories_normalised_column_by_column() -> None:
+    settings = {"num_channels": 16, "num_steps": 6, "normalization": "l2", "num_trajectories": 2}
+    assert gate(power_law(5000, 30_000).to("cuda"), **settings).acceptable
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_graphs_by_the_kernels_of_large_ones(seed: int) -> None:
+    some = random_batch(1 + seed % 8, 200, seed)
+    alone = Graph(some.edge_index, some.num_nodes).to("cuda")
+    operators = ("normalized_adjacency", "adjacency")
+    assert gate(alone, num_channels=16, num_steps=6, operators=operators, backend="cuda_sparse").acceptable
+
+
+@pytest.mark.parametrize(("seed", "largest", "num_channels"), [(1, 40, 16), (2, 128, 16), (3, 40, 5)])
+def test_thousands_of_graphs_with_four_operators(seed: int, largest: int, num_channels: int) -> None:
+    operators = (*OPERATORS_OF_ZINC, "adjacency", "random_walk")
+    assert gate(
+        random_batch(2000, largest, seed).to("cuda"), num_channels=num_channels, num_steps=6, operators=operators
+    ).acceptable
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_channels": 40, "num_steps": 4},
+        {"num_channels": 16, "num_steps": 6, "normalization": "l2", "num_trajectories": 2},
+    ],
+)
+def test_graphs_of_up_to_150_nodes(settings: dict[str, object]) -> None:
+    assert gate(random_batch(500, 150, 4).to("cuda"), **settings, operators=OPERATORS_OF_ZINC).acceptable
+
+
 def test_auto_chooses_the_kernels() -> None:
     small = rfp.encode(molecule_like(20).to("cuda"))
     assert small.report.backend == "fused"
