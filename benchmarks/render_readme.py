@@ -24,6 +24,7 @@ ZINC = {
     "rfp-qr-LA": "RFP-QR, linear as in the paper (which reports 0.1152)",
     "rfp-qr-LA-products": "RFP-QR with products",
     "rfp-l2-LAW-products": "RFP-ℓ2 with products",
+    "rfp-qr-LA-dss-products": "RFP-QR-DSS with products",
 }
 # Case of the short table -> its title.
 SHORT = {
