@@ -1,5 +1,6 @@
 """The same code on a GPU: the same draws, the same states. Skipped where there is none."""
 
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rfp.backends.problem import Problem
 from rfp.bench.gate import gate, step_errors
 from rfp.bench.generated_graphs import molecule_like, power_law, random_batch
 from rfp.graph import Graph
+from rfp.nn.multiplied_states import kernels_multiply
 from rfp.operators import as_operators, from_name
 from rfp.settings import Settings
 from tests.conftest import awkward_graphs
@@ -187,6 +189,54 @@ def test_a_new_batch_is_encoded_in_a_cuda_graph(name: str) -> None:
     first.edge_index.copy_(second.edge_index)
     recorded.replay()
     torch.testing.assert_close(out, expected, atol=2e-5, rtol=2e-5)
+
+
+PRODUCTS = {
+    "gram": {"num_channels": 64, "operators": [*OPERATORS_OF_ZINC, "random_walk"], "normalization": "l2"},
+    "weighted": {"num_channels": 32, "operators": OPERATORS_OF_ZINC, "normalize_every": 8, "start": "orthonormal"},
+}
+
+
+@pytest.mark.parametrize("trajectories", [1, 3])
+@pytest.mark.parametrize("of_pairs", [False, True])
+@pytest.mark.parametrize("form", PRODUCTS)
+def test_products_by_kernels_are_the_plain_ones(form: str, of_pairs: bool, trajectories: int) -> None:
+    """At ZINC's size against float64; twice to the same bits; without waiting; replayed on another trajectory."""
+    graph = molecule_like(128).to("cuda")
+    settings = {"num_steps": 16, "num_trajectories": trajectories, **PRODUCTS[form]}
+    draws = [rfp.encode(graph, seed=seed, **settings).flat() for seed in range(2)]  # type: ignore[arg-type]
+    torch.manual_seed(0)
+    channels = int(settings["num_channels"])  # type: ignore[call-overload]
+    states = draws[0].size(-1) // channels
+    module = rfp.nn.TrajectoryProducts(channels, states, 8, channel_weights=form == "weighted").to("cuda")
+    if module.alpha is not None:
+        torch.nn.init.uniform_(module.alpha, -1, 1)
+    rows = graph.num_edges if of_pairs else graph.num_nodes
+    weight = torch.randn(trajectories, rows, 64, device="cuda")
+    assert kernels_multiply(draws[0].view(*draws[0].shape[:-1], states, channels), 64, weighted=form == "weighted")
+
+    def results(module: rfp.nn.TrajectoryProducts, t: torch.Tensor) -> list[torch.Tensor]:
+        y = module.pair_products(t, graph.edge_index) if of_pairs else module.node_products(t)
+        learned = [p for p in (module.first, module.second, module.alpha) if p is not None]
+        return [y.detach(), *torch.autograd.grad((y * weight.to(y.dtype)).sum(), learned)]
+
+    results(module, draws[0])  # compiles
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        once, twice = results(module, draws[0]), results(module, draws[0])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert all(torch.equal(one, other) for one, other in zip(once, twice, strict=True))
+    t = draws[0].clone()
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        replayed = results(module, t)
+    t.copy_(draws[1])
+    recorded.replay()
+    exact = deepcopy(module).double()
+    for found, draw in ((once, draws[0]), (replayed, draws[1])):
+        for one, other in zip(found, results(exact, draw.double()), strict=True):
+            assert float((one - other).norm()) <= 1e-5 * float(other.norm())  # of TF32 alone it would be 5e-4
 
 
 def test_operators_by_kernels_are_those_of_their_rules() -> None:

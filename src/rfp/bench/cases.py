@@ -6,6 +6,7 @@ from rfp.bench.contender import Case
 from rfp.bench.large_cases import huge, large, scaling, ten_times
 from rfp.bench.link_case import links_arxiv, links_tenth
 from rfp.bench.loop_case import own_loop
+from rfp.bench.products_case import with_products
 from rfp.bench.small_cases import many_small, one_batch
 from rfp.bench.start_case import starts
 from rfp.bench.training_case import training
@@ -24,6 +25,9 @@ CASES = {
         "loop", "a step of one's own PyG loop (GINE, batches of 128 molecules), with and without RFP", own_loop
     ),
     "training": Case("training", "an epoch of rfp train on ZINC-12k, and its steps alone", training),
+    "products": Case(
+        "products", "a step of rfp train on ZINC-12k with products, k=64, three operators, and without", with_products
+    ),
     "large10": Case("large10", "1,693,430 nodes, 11,662,430 edges, k=64, P=16, Â, QR", ten_times, needs_gpu=True),
     "huge": Case("huge", "111,059,956 nodes, 1.6 billion edges, k=16, P=8, Â, QR", huge, needs_gpu=True),
 }

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rfp.errors import ArgumentError
 from rfp.nn.layers import MLP, FeatureNorm
+from rfp.nn.multiplied_states import gram_products, kernels_multiply, weighted_products
 from rfp.nn.replicated import each_affine, shared_affine
 from rfp.precision import matmul_precision
 
@@ -37,6 +38,9 @@ class TrajectoryProducts(nn.Module):
     Without α all a node needs is its T x T Gram matrix, :math:`y_i(v) = w_{1i}^\top G(v) w_{2i}` with
     :math:`G(v) = \frac{1}{k} \sum_c u_c u_c^\top`: nothing of size k m is written, of predefined operators nothing of
     size k is kept for the backward pass, and R replicas share it. That form is taken if T is at most 2 k.
+
+    On a GPU kernels compute both forms where no operator is learned (:mod:`rfp.nn.multiplied_states`): with α neither
+    :math:`W_1 u_c` nor :math:`W_2 u_c` is ever written, and pairs are read where the states of their nodes are.
 
     Args:
         num_channels: k.
@@ -131,8 +135,7 @@ class TrajectoryProducts(nn.Module):
 
     def node_products(self, t: Tensor, *, each: bool = False) -> Tensor:
         """y(v) before normalisation and perceptron, ``[..., n, m]``."""
-        states = self._states(t)
-        return self._multiplied(states, states, each)
+        return self._multiplied(self._states(t), None, each)
 
     def pair_products(self, t: Tensor, edge_index: Tensor, *, each: bool = False) -> Tensor:
         """y(u, v) before normalisation and perceptron, ``[..., num_pairs, m]``."""
@@ -142,10 +145,7 @@ class TrajectoryProducts(nn.Module):
         if not torch.is_grad_enabled():
             numbers = states.numel() // max(states.size(-3), 1) * 2 + self.num_states**2
             size = max(_PAIR_BYTES // (4 * numbers), 1)
-        parts = [
-            self._multiplied(states.index_select(-3, u), states.index_select(-3, v), each)
-            for u, v in torch.split(edge_index, max(size, 1), dim=1)
-        ]
+        parts = [self._multiplied(states, pairs, each) for pairs in torch.split(edge_index, max(size, 1), dim=1)]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
 
     def _states(self, t: Tensor) -> Tensor:  # [..., n, T k] -> [..., n, T, k]
@@ -165,12 +165,18 @@ class TrajectoryProducts(nn.Module):
                 bad = low if low < 0 else high
                 raise ArgumentError(f"edge_index must hold nodes in 0..{num_nodes - 1}, got {bad}")
 
-    def _multiplied(self, u: Tensor, v: Tensor, each: bool) -> Tensor:  # [..., n, T, k] twice -> [..., n, m]
+    def _multiplied(self, states: Tensor, pairs: Tensor | None, each: bool) -> Tensor:  # [..., n, T, k] -> [..., r, m]
+        """Of the nodes, or of pairs ``[2, r]``."""
+        by_grams = self.alpha is None and self.num_states <= 2 * self.num_channels
         # In full precision: where states of many steps nearly cancel, ten bits are not enough.
-        with torch.autocast(u.device.type, enabled=False), matmul_precision("highest"):
-            if self.alpha is None and self.num_states <= 2 * self.num_channels:
-                return self._by_gram_matrices(u, v, each)
-            return self._by_channels(u, v, each)
+        with torch.autocast(states.device.type, enabled=False), matmul_precision("highest"):
+            if not each and kernels_multiply(states, self.first.size(-2), weighted=not by_grams):
+                if by_grams:
+                    return gram_products(states, self.first, self.second, pairs)
+                if self.alpha is not None and self.first.dim() == 2:
+                    return weighted_products(states, self.first, self.second, self.alpha, pairs)
+            u, v = (states, states) if pairs is None else (states.index_select(-3, nodes) for nodes in pairs)
+            return self._by_gram_matrices(u, v, each) if by_grams else self._by_channels(u, v, each)
 
     def _by_gram_matrices(self, u: Tensor, v: Tensor, each: bool) -> Tensor:
         affine = each_affine if each else shared_affine
