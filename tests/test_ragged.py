@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rfp.ragged import Cuts, join, offsets, owners, pad, take
+from rfp.ragged import Cuts, join, offsets, owners, pad, repeated, take
 
 SIZES = [[3, 0, 1, 4], [0], [0, 0, 5], [2, 2], []]
 
@@ -24,6 +24,14 @@ def test_offsets_and_owners(sizes: list[int]) -> None:
     assert offsets(given).tolist() == [sum(sizes[:g]) for g in range(len(sizes) + 1)]
     expected = [g for g, rows in enumerate(groups_of(sizes)) for _ in rows]
     assert owners(given).tolist() == owners(given, sum(sizes)).tolist() == expected
+
+
+@pytest.mark.parametrize("sizes", [sizes for sizes in SIZES if sizes])
+@pytest.mark.parametrize("padding", [0, 2])
+def test_copies_of_all_groups_stand_one_after_the_other(sizes: list[int], padding: int) -> None:
+    longer = [*sizes[:-1], sizes[-1] + padding]
+    expected = offsets(torch.tensor(3 * longer)).tolist()
+    assert repeated(offsets(torch.tensor(sizes)), sum(longer), 3).tolist() == expected
 
 
 @pytest.mark.parametrize("chosen", [[3, 0, 3], [1], [], [0, 1, 2, 3], [2, 1, 1, 0]])

@@ -4,7 +4,7 @@ from tests.interpreter import run_interpreted
 
 CODE = """
 import torch
-from rfp.features import random_features, stream_keys
+from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.triton_features import launch
 
@@ -18,11 +18,11 @@ for graph in (single, batch):
             want = random_features(graph, seed=7, rows=rows, first_trajectory=1, **options)
             start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
             several = None if graph is single else graph.batch
-            streams = stream_keys(7, trajectories, first=1)
-            got = launch(streams, graph.keys, several, graph.offsets, start, stop - start, channels, distribution)
+            where = (graph.keys, several, graph.offsets, start, stop - start)
+            got = launch(7, range(1, 1 + trajectories), *where, channels, distribution)
             assert got.is_contiguous() and got.dtype == torch.float32
             torch.testing.assert_close(got.transpose(0, 1), want, atol=2e-6, rtol=2e-6)
-assert launch(stream_keys(0, 1), single.keys, None, single.offsets, 3, 0, 4, "normal").shape == (0, 1, 4)
+assert launch(0, range(1), single.keys, None, single.offsets, 3, 0, 4, "normal").shape == (0, 1, 4)
 print("equal")
 """
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rfp.available import is_scipy_sparse
-from rfp.edge_table.frames import is_frame, load_frame
-from rfp.edge_table.table_options import LoadedGraph, TableOptions
+from rfp.available import is_frame, is_scipy_sparse
+from rfp.edge_table.frames import graph_of_frame
+from rfp.edge_table.table_options import LoadedGraph
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph, batch_graphs
 
@@ -41,37 +41,58 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
         >>> as_graph(np.array([[0, 1, 2], [1, 2, 0]]), weight=np.array([1.0, 2.0, 3.0])).edge_weight
         tensor([1., 2., 3.], dtype=torch.float64)
     """
-    if isinstance(graph, Graph | LoadedGraph):
-        return _reweighted(graph if isinstance(graph, Graph) else graph.graph, weight)
-    if isinstance(graph, tuple):
-        if len(graph) != 2 or not isinstance(graph[0], Tensor | np.ndarray):
-            raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
-        return Graph(_edge_index(graph[0]), int(graph[1]), _weights(weight))
-    if is_frame(graph):
-        loaded = load_frame(graph, _column(weight))
-        return _of_numbers(loaded)
-    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
-        return _from_networkx(graph, weight)
-    if getattr(graph, "edge_index", None) is not None:
-        return _from_pyg(graph, weight)
-    if getattr(graph, "adj_t", None) is not None:
-        matrix = _from_matrix(graph.adj_t)
-        return _no_weights_beside(Graph(matrix.edge_index.flip(0), matrix.num_nodes, matrix.edge_weight), weight)
-    if isinstance(graph, Tensor | np.ndarray) and _is_edge_index(graph):
-        edge_index = _edge_index(graph)
-        return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
-    if is_scipy_sparse(graph) or isinstance(graph, Tensor | np.ndarray) or hasattr(graph, "sparse_sizes"):
-        return _no_weights_beside(_from_matrix(graph), weight)
-    if isinstance(graph, list):
-        if weight is not None and not isinstance(weight, str):
-            raise ArgumentError("weight must be a name for a list of graphs; give each its own edge_weight")
-        return batch_graphs([as_graph(one, weight=weight) for one in graph])
+    match _form(graph):
+        case "graph":
+            return _reweighted(graph if isinstance(graph, Graph) else graph.graph, weight)
+        case "pair":
+            return Graph(_edge_index(graph[0]), int(graph[1]), _weights(weight))
+        case "networkx":
+            return _from_networkx(graph, weight)
+        case "pyg":
+            return _from_pyg(graph, weight)
+        case "transposed":
+            matrix = _from_matrix(graph.adj_t)
+            return _no_weights_beside(Graph(matrix.edge_index.flip(0), matrix.num_nodes, matrix.edge_weight), weight)
+        case "edge_index":
+            edge_index = _edge_index(graph)
+            return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
+        case "matrix":
+            return _no_weights_beside(_from_matrix(graph), weight)
+        case "frame":
+            return graph_of_frame(graph, weight)
+        case "list":
+            if weight is not None and not isinstance(weight, str):
+                raise ArgumentError("weight must be a name for a list of graphs; give each its own edge_weight")
+            return batch_graphs([as_graph(one, weight=weight) for one in graph])
     raise GraphError(
         f"cannot read a graph from {type(graph).__name__}; expected a PyG Data or Batch with edge_index, an rfp.Graph, "
         "edge_index or (edge_index, num_nodes), a matrix (SciPy, NumPy, torch), a NetworkX graph, a data frame of "
         "edges, or a list of these (a file: rfp.read_graph; a HeteroData: rfp.hetero.encode_hetero, or "
         "data.to_homogeneous())"
     )
+
+
+def _form(graph: Any) -> str | None:
+    """Which form a graph is given in; ``None`` if it is none of those that :func:`as_graph` reads."""
+    if isinstance(graph, Graph | LoadedGraph):
+        return "graph"
+    if isinstance(graph, tuple):
+        if len(graph) != 2 or not isinstance(graph[0], Tensor | np.ndarray):
+            raise GraphError("a graph given as a tuple must be (edge_index, num_nodes)")
+        return "pair"
+    if is_frame(graph):  # before what is asked for attributes, which the columns of a frame are too
+        return "frame"
+    if is_scipy_sparse(graph) or hasattr(graph, "sparse_sizes"):
+        return "matrix"
+    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
+        return "networkx"
+    if getattr(graph, "edge_index", None) is not None:
+        return "pyg"
+    if getattr(graph, "adj_t", None) is not None:
+        return "transposed"
+    if isinstance(graph, Tensor | np.ndarray):
+        return "edge_index" if _is_edge_index(graph) else "matrix"
+    return "list" if isinstance(graph, list) else None
 
 
 def _is_edge_index(values: Tensor | np.ndarray[Any, Any]) -> bool:
@@ -135,7 +156,7 @@ def _from_matrix(matrix: Any) -> Graph:
     if hasattr(matrix, "sparse_sizes"):  # torch_sparse.SparseTensor
         row, col, value = matrix.coo()
         return _from_entries(torch.stack([row, col]), value, tuple(matrix.sparse_sizes()))
-    if is_scipy_sparse(matrix) or isinstance(matrix, np.ndarray):
+    if not isinstance(matrix, Tensor):  # of SciPy or NumPy
         import scipy.sparse as sp
 
         _refuse_complex(np.iscomplexobj(matrix))
@@ -186,19 +207,3 @@ def _from_networkx(nx_graph: Any, weight: Any) -> Graph:
     edge_index = torch.tensor([[u for u, _, _ in edges], [v for _, v, _ in edges]], dtype=torch.long)
     values = torch.tensor([1.0 if w is None else float(w) for _, _, w in edges], dtype=torch.float64)
     return Graph(edge_index.view(2, -1), len(number), values if weighted else None)
-
-
-def _column(weight: Any) -> TableOptions:
-    if weight is not None and not isinstance(weight, str):
-        raise ArgumentError(f"weight must be the name of a column of the frame, got {type(weight).__name__}")
-    return TableOptions(weight=weight)
-
-
-def _of_numbers(loaded: LoadedGraph) -> Graph:
-    """The graph of a table whose ids are its node numbers."""
-    if loaded.node_ids is not None:
-        raise GraphError(
-            "the ids of the frame are not 0 to n - 1, so the rows of a result would have no names; read it with "
-            "loaded = rfp.read_graph(frame), encode loaded, and find the names in loaded.node_ids"
-        )
-    return loaded.graph

@@ -13,8 +13,8 @@ from rfp.backends.backend import Backend
 from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
-from rfp.features import mixed_keys
 from rfp.graph import Graph
+from rfp.hashing import mixed_keys
 from rfp.one_loop import run_problem
 from rfp.report import Report
 from rfp.settings import Arguments, Settings, shows_settings

@@ -22,7 +22,7 @@ from torch import Tensor
 from rfp.available import triton_available
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
-from rfp.hashing import GOLDEN, mix, signed
+from rfp.hashing import GOLDEN, mix, mixed_keys, stream_keys
 from rfp.pages import empty
 
 Distribution = str | Callable[[Tensor], Tensor]
@@ -51,18 +51,6 @@ def _normal(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
 
 
 DISTRIBUTIONS = {"normal": _normal, "rademacher": _rademacher, "uniform": _uniform}
-
-
-def stream_keys(seed: int, num_trajectories: int, device: torch.device | str = "cpu", *, first: int = 0) -> Tensor:
-    """One 64-bit key for each of the trajectories ``first``, ``first + 1``, ..., ``[B]``."""
-    root = mix(signed(seed))
-    keys = [mix(signed(root + (b + 1) * GOLDEN)) for b in range(first, first + num_trajectories)]
-    return torch.tensor(keys, dtype=torch.int64, device=device)
-
-
-def mixed_keys(graph_keys: Tensor, device: torch.device | str) -> Tensor:
-    """The 64-bit keys of graphs that are named by integers, ``[num_graphs]``."""
-    return mix(graph_keys.to(device, torch.int64) + GOLDEN)
 
 
 def random_features(
@@ -117,16 +105,17 @@ def random_features(
     device = graph.device
     start, stop, _ = (rows or slice(None)).indices(graph.num_nodes)
     num_rows, pairs = max(stop - start, 0), (num_channels + 1) // 2
-    streams = stream_keys(seed, num_trajectories, device, first=first_trajectory)  # [B]
+    trajectories = range(first_trajectory, first_trajectory + num_trajectories)
     keys = graph.keys if graph_keys is None else mixed_keys(graph_keys, device)
     if device.type == "cuda" and dtype == torch.float32 and isinstance(distribution, str) and triton_available():
         from rfp.triton_features import launch
 
         batch = None if graph.num_graphs == 1 else graph.batch
         drawn: Tensor = launch(  # type: ignore[no-untyped-call]
-            streams, keys, batch, graph.offsets, start, num_rows, num_channels, distribution
+            seed, trajectories, keys, batch, graph.offsets, start, num_rows, num_channels, distribution
         )
         return drawn.transpose(0, 1)
+    streams = stream_keys(seed, trajectories, device)  # [B]
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
     out = empty(num_rows, num_trajectories, 2 * pairs, dtype=dtype, device=device)
     words = num_trajectories * pairs

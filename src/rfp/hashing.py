@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
@@ -51,3 +52,15 @@ def mix(z: IntOrTensor) -> IntOrTensor:
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
     return signed(word ^ (word >> 31))
+
+
+def stream_keys(seed: int, trajectories: range, device: torch.device | str = "cpu") -> Tensor:
+    """One 64-bit key for each trajectory, ``[B]``."""
+    root = mix(signed(seed))
+    keys = [mix(signed(root + (b + 1) * GOLDEN)) for b in trajectories]
+    return torch.tensor(keys, dtype=torch.int64, device=device)
+
+
+def mixed_keys(graph_keys: Tensor, device: torch.device | str) -> Tensor:
+    """The 64-bit keys of graphs that are named by integers, ``[num_graphs]``."""
+    return mix(graph_keys.to(device, torch.int64) + GOLDEN)

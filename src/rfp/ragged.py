@@ -38,6 +38,22 @@ def owners(sizes: Tensor, total: int | None = None) -> Tensor:  # [g] -> [total]
     return torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes, output_size=total)
 
 
+def repeated(ptr: Tensor, num_rows: int, number: int) -> Tensor:  # [g + 1] -> [number g + 1]
+    """The offsets of so many copies of all groups, one after the other.
+
+    Args:
+        ptr: ``[g + 1]``.
+        num_rows: Rows of one copy; those after the last group are padding, and belong to it in the copies.
+        number: How many copies.
+
+    Example:
+        >>> repeated(torch.tensor([0, 2, 5]), 5, 2)
+        tensor([ 0,  2,  5,  7, 10])
+    """
+    first = torch.arange(number, device=ptr.device)[:, None] * num_rows
+    return torch.cat([(ptr[:-1] + first).flatten(), ptr.new_full((1,), number * num_rows)])
+
+
 def join(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> tuple[Tensor, Tensor]:
     """Graphs that each count their nodes from 0, put side by side: the edges with the nodes' new numbers, and ``ptr``.
 

@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
+from rfp.hashing import stream_keys
 from rfp.triton_hashing import GOLDEN_WORD, mixed_word
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
@@ -26,7 +27,7 @@ def draw_pairs(stream, key, node, pair, DISTRIBUTION: tl.constexpr):
     """Channels ``2 pair`` and ``2 pair + 1`` of a node, float32; the arguments broadcast against each other.
 
     Args:
-        stream: int64, the key of the trajectory (:func:`rfp.features.stream_keys`).
+        stream: int64, the key of the trajectory (:func:`rfp.hashing.stream_keys`).
         key: int64, the key of the graph.
         node: int64, number of the node within its graph.
         pair: int64, number of the pair of channels.
@@ -82,19 +83,21 @@ def _features_kernel(
         tl.store(target + channel[None, :], both, mask=live[:, None] & (channel < k)[None, :])
 
 
-def launch(streams, keys, batch, offsets, first, rows, num_channels, distribution):
+def launch(seed, trajectories, keys, batch, offsets, first, rows, num_channels, distribution):
     """Features of the nodes ``first`` to ``first + rows - 1``, ``[rows, B, k]`` float32.
 
     Args:
-        streams: ``[B]`` keys of the trajectories.
+        seed: An integer.
+        trajectories: The range of their numbers.
         keys: ``[num_graphs]`` keys of the graphs.
         batch: ``[n]`` graph of each node; ``None`` if there is one graph.
         offsets: ``[num_graphs + 1]``.
         distribution: A name of ``DISTRIBUTION_CODES``.
     """
-    out = torch.empty(rows, len(streams), num_channels, device=keys.device)
+    out = torch.empty(rows, len(trajectories), num_channels, device=keys.device)
     if not out.numel():
         return out
+    streams = stream_keys(seed, trajectories, keys.device)
     pairs = min(triton.next_power_of_2(-(-num_channels // 2)), 32)
     block = 256 // pairs
     with torch.cuda.device(out.device) if out.is_cuda else nullcontext():

@@ -7,21 +7,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rfp.edge_table.frames import is_frame, load_frame
+from rfp.edge_table.frames import load_frame
 from rfp.edge_table.table_options import TableOptions
 from rfp.errors import GraphError
 
 MAKERS = [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table]
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_what_is_a_frame(make: Any) -> None:
-    assert is_frame(make({"source": [0], "target": [1]}))
-
-
-@pytest.mark.parametrize("value", [None, [0, 1], {"source": [0]}, pd.Series([1]), pl.Series([1]), pa.array([1]), pd])
-def test_what_is_none(value: Any) -> None:
-    assert not is_frame(value)
 
 
 @pytest.mark.parametrize("make", MAKERS)

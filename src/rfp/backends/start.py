@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from rfp.backends.problem import Problem
+from rfp.backends.problem import Problem, draw_features
 from rfp.backends.sparse.fast_loop import fast_normalization
 from rfp.errors import unknown_choice
+from rfp.graph import Graph
 from rfp.normalization import Events, as_normalization
-from rfp.settings import STARTS
+from rfp.settings import STARTS, Settings
 
 
 def begin(features: Tensor, ptr: Tensor, start: str, *, plain: bool = False) -> tuple[Tensor, Events]:
@@ -41,6 +42,13 @@ def begin(features: Tensor, ptr: Tensor, start: str, *, plain: bool = False) -> 
     normalize = fast_normalization(name, ptr, features.size(0) * features.size(2), features.requires_grad)
     step = normalize(features, ptr, None)
     return step.state, step.events
+
+
+def first_state(settings: Settings, graph: Graph) -> Tensor:
+    """Step 0 of an encoding alone, ``[B, n, k]``: the features drawn, and begun with as the settings say."""
+    plain = settings.backend == "reference"
+    state, _ = begin(draw_features(settings, graph), graph.offsets, settings.start, plain=plain)
+    return state
 
 
 def begun(problem: Problem, *, plain: bool = False) -> tuple[Problem, Events]:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from rfp.edge_table.arrow import table_of_columns
 from rfp.edge_table.table import load_table
 from rfp.edge_table.table_options import LoadedGraph, TableOptions
-from rfp.errors import GraphError, MissingExtraError
+from rfp.errors import ArgumentError, GraphError, MissingExtraError
+from rfp.graph import Graph
 
 _NAME = "the frame"
-# Libraries whose frames are read. A frame can only be of a library that is loaded already.
-_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
-
-
-def is_frame(value: Any) -> bool:
-    """Whether it is a data frame; imports nothing."""
-    library = type(value).__module__.partition(".")[0]
-    return (
-        library in _LIBRARIES and library in sys.modules and type(value).__name__ in ("DataFrame", "LazyFrame", "Table")
-    )
 
 
 def load_frame(frame: Any, options: TableOptions) -> LoadedGraph:
@@ -46,6 +36,24 @@ def load_frame(frame: Any, options: TableOptions) -> LoadedGraph:
         return [_as_arrow(table[:, int(position)], names[position], pa) for position in positions]
 
     return load_table(table_of_columns(names, read, options, _NAME), options, _NAME)
+
+
+def graph_of_frame(frame: Any, weight: Any) -> Graph:
+    """The graph of a frame whose ids are its node numbers, so that the rows of a result need no names.
+
+    Args:
+        frame: A row for each edge.
+        weight: The name of the column of weights, if it is not the usual one.
+    """
+    if weight is not None and not isinstance(weight, str):
+        raise ArgumentError(f"weight must be the name of a column of the frame, got {type(weight).__name__}")
+    loaded = load_frame(frame, TableOptions(weight=weight))
+    if loaded.node_ids is not None:
+        raise GraphError(
+            "the ids of the frame are not 0 to n - 1, so the rows of a result would have no names; read it with "
+            "loaded = rfp.read_graph(frame), encode loaded, and find the names in loaded.node_ids"
+        )
+    return loaded.graph
 
 
 def _as_arrow(series: Any, name: str, pa: Any) -> Any:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rfp.edge_table.frames import is_frame, load_frame
+from rfp.available import is_frame
+from rfp.edge_table.frames import load_frame
 from rfp.edge_table.table import EdgeTable, join_tables, load_table
 from rfp.errors import ArgumentError, FileError, GraphError, RFPError, unknown_choice
 from rfp.io.compression import PACKED

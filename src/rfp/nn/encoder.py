@@ -11,15 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from rfp.backends.problem import Problem, draw_features
-from rfp.backends.start import begin
+from rfp.backends.start import first_state
 from rfp.encode import encode_graph
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.counted_draws import CountedDraws
-from rfp.nn.learned_operator import copies
 from rfp.one_loop import run_problem
 from rfp.operators import Operator
-from rfp.ragged import offsets
+from rfp.ragged import offsets, repeated
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
 from rfp.sinks import Memory
 
@@ -148,10 +147,9 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         """
         read = unchecked_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
-            settings = self._next_settings()
-            if not self.learned:
-                return self._averaged(self._predefined(settings, read))
-            known = self._known(settings, read)
+            known = self._known(self._next_settings(), read)
+            if isinstance(known, Tensor):
+                return self._averaged(known)
             return torch.cat([known.start.transpose(0, 1), *known.steps], dim=-1).transpose(0, 1)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -168,7 +166,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         read = unchecked_graph(graph)
         with torch.autocast(read.device.type, enabled=False):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
-            flat = self._predefined(self.settings, read, features)
+            flat = encode_graph(read, self.settings, features=features, looks=not self.training).flat()
         return flat.view(number, -1, *flat.shape[1:])
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -193,10 +191,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             return self._averaged(self._completed(self._as_known(drawn), read, x))
 
     def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
-        settings = self._next_settings()
-        if not self.learned:
-            return self._averaged(self._predefined(settings, graph))
-        return self._averaged(self._completed(self._known(settings, graph), graph, x))
+        known = self._known(self._next_settings(), graph)
+        return self._averaged(self._completed(known, graph, x))
 
     def _next_settings(self) -> Settings:
         """Those of the next draw: a new seed in training, and in evaluation the trajectories of all draws at once.
@@ -217,23 +213,21 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             return flat
         return flat.view(*flat.shape[:-3], num_draws, num_trajectories, *flat.shape[-2:]).mean(-4)
 
-    def _predefined(self, settings: Settings, graph: Graph, features: Tensor | None = None) -> Tensor:
-        """``[B, n, C]`` where no operator is learned."""
-        return encode_graph(graph, settings, features=features, looks=not self.training).flat()
-
     # An encoding with learned operators comes in two calls from the same features: the predefined ones may take a
     # faster backend, have no replicas and may be drawn beforehand.
 
-    def _known(self, settings: Settings, graph: Graph) -> _Known:
+    def _known(self, settings: Settings, graph: Graph) -> _Known | Tensor:
+        """What no parameter changes: all of it, ``[B, n, C]``, if no operator is learned."""
         predefined = [op for op in settings.operators if not isinstance(op, nn.Module)]
-        if not predefined:
-            plain = settings.backend == "reference"
-            start, _ = begin(draw_features(settings, graph), graph.offsets, settings.start, plain=plain)
-            return _Known(start, [])
-        # Kept as it is computed: the learned operators go on from its step 0.
-        whole = replace(settings, operators=predefined, storage_dtype=None)
-        storage = encode_graph(graph, whole, looks=not self.training).storage
-        return _Known(storage[:, :, 0, 0].transpose(0, 1), [one.to(settings.kept_dtype) for one in _steps(storage)])
+        if predefined:
+            # Kept as it is computed where learned operators go on from its step 0.
+            own = replace(settings, operators=predefined, storage_dtype=None) if self.learned else settings
+            trajectory = encode_graph(graph, own, looks=not self.training)
+            if not self.learned:
+                return trajectory.flat()
+            start = trajectory.storage[:, :, 0, 0].transpose(0, 1)
+            return _Known(start, [one.to(settings.kept_dtype) for one in _steps(trajectory.storage)])
+        return _Known(first_state(settings, graph), [])
 
     def _as_known(self, drawn: Tensor) -> _Known:
         k, width = self.settings.num_channels, self.settings.num_steps * self.settings.num_channels
@@ -242,8 +236,10 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         steps = [node_first[..., k + o * width : k + (o + 1) * width] for o in range(predefined)]
         return _Known(drawn[..., :k], steps)
 
-    def _completed(self, known: _Known, graph: Graph, x: Tensor | None) -> Tensor:
-        """``[B, n, C]``, or ``[R, B, n, C]`` for R replicas."""
+    def _completed(self, known: _Known | Tensor, graph: Graph, x: Tensor | None) -> Tensor:
+        """``[B, n, C]``, or ``[R, B, n, C]`` for R replicas of learned operators."""
+        if isinstance(known, Tensor):
+            return known
         if x is None:
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
         storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
@@ -257,16 +253,15 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
 
     def _learned_storage(self, operators: Sequence[Operator], graph: Graph, start: Tensor) -> Tensor:
         """``[n, B, O, P + 1, k]``, or ``[R, n, B, O, P + 1, k]`` for the R replicas."""
-        replicas, num_nodes = self.num_replicas, graph.num_nodes
+        replicas, num_nodes, ptr = self.num_replicas, graph.num_nodes, graph.offsets
         if replicas is not None:
-            graph = copies(graph, replicas)
+            ptr = repeated(ptr, num_nodes, replicas)
             start = start.transpose(0, 1).repeat(replicas, 1, 1).transpose(0, 1)
         elif graph.padded:
             # To the normalisations the padding is one more graph; the operators, which know it for what it is, make it
             # zero.
-            ptr = torch.cat([graph.offsets, graph.offsets.new_full((1,), num_nodes)])
-            graph = Graph.unchecked(graph.edge_index, num_nodes, graph.edge_weight, ptr)
-        problem = Problem.from_objects(operators, start, graph.offsets, replace(self.settings, start="drawn"))
+            ptr = torch.cat([ptr, ptr.new_full((1,), num_nodes)])
+        problem = Problem.from_objects(operators, start, ptr, replace(self.settings, start="drawn"))
         memory = Memory(problem)
         # A training step must not wait for a GPU, and replicas must not fail for one of them: NaN goes on to the loss,
         # and whoever looks at that knows whose it is.

@@ -15,7 +15,7 @@ from rfp.nn.gcn import gcn_matrix, gcn_sum
 from rfp.nn.padding import Block, PaddedGraphs
 from rfp.nn.replicated import each_affine, shared_affine
 from rfp.operators import DenseBlock
-from rfp.ragged import offsets
+from rfp.ragged import offsets, repeated
 
 FORMS = ("auto", "dense", "implicit")
 KERNELS = ("auto", "blocks", "sdpa")
@@ -119,9 +119,7 @@ def copies(graph: Graph, number: int) -> Graph:
 
     They keep the graph's keys, so each draws the features that the graph itself draws.
     """
-    first = torch.arange(number, device=graph.device)[:, None] * graph.num_nodes
-    ptr = torch.cat([(graph.offsets[:-1] + first).flatten(), graph.offsets.new_full((1,), number * graph.num_nodes)])
-    nodes = number * graph.num_nodes
+    nodes, ptr = number * graph.num_nodes, repeated(graph.offsets, graph.num_nodes, number)
     return Graph.unchecked(graph.edge_index[:, :0], nodes, None, ptr, known_keys=graph.keys.repeat(number))
 
 
