@@ -243,7 +243,7 @@ def test_a_failure_while_computing_leaves_no_file(monkeypatch: pytest.MonkeyPatc
     def fail(*arguments: object, **more: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("rfp.encode_file.encode_steps", fail)
+    monkeypatch.setattr("rfp.file_contents.encode_steps", fail)
     assert run("g.csv", *SMALL, "-o", "a.npy").exit_code == 1
     assert os.listdir() == ["g.csv"]
 

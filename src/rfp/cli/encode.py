@@ -153,7 +153,7 @@ def print_estimate(job: FileJob, loaded: LoadedGraph, *, as_json: bool) -> None:
     """Bytes and operations, on standard output."""
     from rich.filesize import decimal, pick_unit_and_suffix
 
-    cost = job.cost(loaded.graph)
+    cost, num_trajectories = job.cost(loaded.graph), job.contents.settings.num_trajectories
     available = available_memory(job.device)
     values: dict[str, Any] = {
         "num_nodes": loaded.graph.num_nodes,
@@ -172,7 +172,10 @@ def print_estimate(job: FileJob, loaded: LoadedGraph, *, as_json: bool) -> None:
     of = "" if available is None else f", of {decimal(available)} available"
     rows = [
         ("graph", f"{values['num_nodes']:,} nodes, {values['num_edges']:,} edges (each direction counted)"),
-        ("output", f"{decimal(cost.trajectory_bytes)}, {job.effective.num_trajectories} x {cost.width} columns"),
+        (
+            "output",
+            f"{decimal(cost.trajectory_bytes)}, {num_trajectories} x {cost.width} columns",
+        ),
         ("beside it", f"{decimal(cost.working_bytes)}: graph, operators, three steps, k x k matrices"),
         ("memory", decimal(cost.total_bytes) + of),
         ("work", f"{cost.operations / unit:.1f} {suffix} floating-point operations".replace("  ", " ")),
