@@ -14,7 +14,7 @@ from rfp.errors import ArgumentError, FileError
 from rfp.file_contents import Contents, EncodingContents, FastRPContents
 
 RING = rfp.Graph(torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]]), num_nodes=4)
-SETTINGS = rfp.Settings(num_channels=2, num_steps=3, num_trajectories=2)
+SETTINGS = rfp.Settings(num_channels=2, num_steps=3, num_trajectories=2, backend="reference")
 PARAMETERS = FastRP(embedding_dimension=6, iteration_weights=(0.0, 1.0, 0.5), seed=3)
 
 
@@ -30,7 +30,7 @@ def test_an_encoding_holds_the_steps_that_are_kept(keep: str | tuple[int, ...], 
     contents = EncodingContents(SETTINGS, keep)
     assert contents.kept == steps
     array, told = rows(contents)
-    whole = rfp.encode(RING, SETTINGS, backend="reference").states  # [B, n, P + 1, k]
+    whole = rfp.encode(RING, SETTINGS).states  # [B, n, P + 1, k]
     assert torch.equal(array, whole[:, :, steps].flatten(2).transpose(0, 1))
     assert told == 3
     about, output = contents.describe(4, "ring.npy")
@@ -57,7 +57,7 @@ def test_fastrp_holds_the_sum_of_its_steps() -> None:
     about, output = contents.describe(4, "ring.npy")
     assert (output["shape"], output["dtype"]) == ([4, 6], "float16")
     assert output["layout"] == [{"operator": "fastrp", "step": "weighted sum", "start": 0, "stop": 6}]
-    assert about["preset"] == "fastrp" and about["iteration_weights"] == [0.0, 1.0, 0.5] and about["seed"] == 3
+    assert (about["preset"], about["iteration_weights"], about["seed"]) == ("fastrp", [0.0, 1.0, 0.5], 3)
     assert "operators" not in about
 
 

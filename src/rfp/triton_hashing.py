@@ -31,6 +31,21 @@ def mixed_word(z):
 
 
 @triton.jit
+def edge_ends(edge_index, edge, live, to_target, step):
+    """Sources and targets of a block of edges, int64; 0 where there is none.
+
+    Args:
+        edge_index: ``[2, num_edges]`` at any strides.
+        edge: Numbers of the edges.
+        live: Which of them there are.
+        to_target: How far targets lie from sources.
+        step: How far an edge lies from the next.
+    """
+    source = tl.load(edge_index + edge * step, mask=live, other=0).to(tl.int64)
+    return source, tl.load(edge_index + to_target + edge * step, mask=live, other=0).to(tl.int64)
+
+
+@triton.jit
 def add_edge_words(sums, source, target, live, batch, offsets, SINGLE: tl.constexpr):
     """Add the word of every edge to the sum of its graph. Integers wrap, so the order of the additions is nothing.
 
@@ -70,8 +85,7 @@ def _edges_kernel(
     """Add the words of all edges to the sums of their graphs."""
     edge = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     live = edge < num_edges
-    source = tl.load(edge_index + edge * step, mask=live, other=0).to(tl.int64)
-    target = tl.load(edge_index + to_target + edge * step, mask=live, other=0).to(tl.int64)
+    source, target = edge_ends(edge_index, edge, live, to_target, step)
     add_edge_words(sums, source, target, live, batch, offsets, SINGLE)
 
 

@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rfp.csr import CSR, places
-from rfp.triton_hashing import GOLDEN_WORD, add_edge_words, mixed_word
+from rfp.triton_hashing import GOLDEN_WORD, add_edge_words, edge_ends, mixed_word
 
 BLOCK = 256
 INT32_MAX = 2**31 - 1
@@ -65,8 +65,7 @@ def _places_kernel(
     """The places of all edges and then of all diagonal entries; the words of the edges, added up for each graph."""
     entry = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     is_edge = entry < num_edges
-    source = tl.load(edge_index + entry * step, mask=is_edge, other=0).to(tl.int64)
-    target = tl.load(edge_index + to_target + entry * step, mask=is_edge, other=0).to(tl.int64)
+    source, target = edge_ends(edge_index, entry, is_edge, to_target, step)
     node = entry - num_edges
     here = tl.where(is_edge, source * num_nodes + target, node * num_nodes + node)
     tl.store(place + entry, here.to(place.dtype.element_ty), mask=node < num_nodes)

@@ -56,10 +56,7 @@ def plot_ablation(curves: Sequence[Curve], picture: str | Path | IO[bytes], *, l
         axes.set_visible(False)
     if title:
         figure.suptitle(title, fontsize=10)
-    if isinstance(picture, str | Path):
-        figure.savefig(picture, dpi=150)
-    else:
-        figure.savefig(picture, dpi=150, format="png")
+    figure.savefig(picture, dpi=150, format=None if isinstance(picture, str | Path) else "png")
 
 
 def draw_curve(axes: Any, curve: Curve, letter: str) -> None:

@@ -34,10 +34,7 @@ def plot_convergence(result: Convergence, picture: str | Path | IO[bytes], *, ti
     draw_ritz_curves(right, result)
     if title:
         figure.suptitle(title, fontsize=11)
-    if isinstance(picture, str | Path):
-        figure.savefig(picture, dpi=150)
-    else:
-        figure.savefig(picture, dpi=150, format="png")
+    figure.savefig(picture, dpi=150, format=None if isinstance(picture, str | Path) else "png")
 
 
 plot = plot_convergence  # its earlier name

@@ -114,6 +114,15 @@ def _load_matrix(matrix, real, row_stride, column_stride, N: tl.constexpr):
     return tl.load(matrix + place, mask=mask, other=0.0).to(tl.float64)
 
 
+@triton.jit
+def _nodes_of(rows, graph, width, n, k, N: tl.constexpr, K: tl.constexpr):
+    """The nodes of a graph, ``[N]``; which of them there are; and the mask of a state of them, ``[N, K]``."""
+    local = tl.arange(0, N)
+    node = tl.load(rows + graph * width + local, mask=local < width, other=n)
+    real = node < n
+    return node, real, real[:, None] & (tl.arange(0, K)[None, :] < k)
+
+
 # Compiled anew for other values of what is specialised: only what the code gains by.
 @triton.jit(do_not_specialize=["n", "width", "num_steps", "normalize_every"])
 def dense_forward_kernel(
@@ -151,12 +160,9 @@ def dense_forward_kernel(
     """
     graph = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1).to(tl.int64)
-    local = tl.arange(0, N)
-    channel = tl.arange(0, K)[None, :]
-    node = tl.load(rows + graph * width + local, mask=local < width, other=n)
-    real = node < n
     matrix += graph * width * width
-    mask = real[:, None] & (channel < k)
+    node, real, mask = _nodes_of(rows, graph, width, n, k, N, K)
+    channel = tl.arange(0, K)[None, :]
     source = features + ((node * num_trajectories + b) * k)[:, None] + channel
     target = out + (node * node_stride + b * trajectory_stride)[:, None] + channel
 
@@ -222,13 +228,9 @@ def dense_backward_kernel(
     """
     graph = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1).to(tl.int64)
-    local = tl.arange(0, N)
-    channel = tl.arange(0, K)[None, :]
-    node = tl.load(rows + graph * width + local, mask=local < width, other=n)
-    real = node < n
     matrix += graph * width * width
-    mask = real[:, None] & (channel < k)
-    place = (node * node_stride + b * trajectory_stride)[:, None] + channel
+    node, real, mask = _nodes_of(rows, graph, width, n, k, N, K)
+    place = (node * node_stride + b * trajectory_stride)[:, None] + tl.arange(0, K)[None, :]
 
     total = tl.zeros([N, N], tl.float32)  # a sum of P terms: float32 serves, and takes half the registers
     carried = tl.zeros([N, K], tl.float64)
@@ -253,6 +255,7 @@ def dense_backward_kernel(
                 grad = _gram_schmidt_gradient(grad, q, y, k, N, K)
         total += tl.dot(grad, tl.trans(before), out_dtype=tl.float64).to(tl.float32)
         carried = tl.dot(_load_matrix(matrix, real, 1, width, N), grad, out_dtype=tl.float64)
+    local = tl.arange(0, N)
     inside = (local < width)[:, None] & (local < width)[None, :]
     target = grad_matrix + (graph * num_trajectories + b) * width * width
     tl.store(target + local[:, None] * width + local[None, :], total, mask=inside)
