@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import rfp
-import rfp.encode_file as encode_file_module
+from rfp import file_contents
 from rfp.encode_file import FileJob, Progress, encode_file
 from rfp.errors import ArgumentError, FileError, NumericalError, WriteError
 from rfp.io import LoadedGraph, ReadOptions
@@ -183,7 +183,7 @@ def test_a_small_graph_in_a_new_process_is_done_before_numba_is_loaded(
         assert report["backend"] == "reference"
         assert "Numba" in report["reason"]
     graph = rfp.read_graph(edges).graph
-    small = encode_file_module._done_before_numba_is_loaded
+    small = file_contents._done_before_numba_is_loaded
     assert small(SETTINGS, graph)
     assert not small(replace(SETTINGS, num_steps=1000), graph)
     assert not small(replace(SETTINGS, num_channels=4000), graph)

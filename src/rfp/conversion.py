@@ -164,8 +164,8 @@ def _from_matrix(matrix: Any) -> Graph:
         edge_index = torch.from_numpy(np.stack([listed.row, listed.col]).astype(np.int64))
         return _from_entries(edge_index, torch.from_numpy(listed.data.astype(np.float64)), matrix.shape)
     _refuse_complex(matrix.is_complex())
-    entries = matrix.to_sparse_coo() if matrix.layout != torch.strided else matrix.to_sparse()
-    entries = entries.coalesce()
+    sparse = matrix.to_sparse() if matrix.layout == torch.strided else matrix.to_sparse_coo()  # type: ignore[no-untyped-call]
+    entries = sparse.coalesce()
     return _from_entries(entries.indices(), entries.values(), tuple(matrix.shape))
 
 

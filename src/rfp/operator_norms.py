@@ -60,7 +60,7 @@ def schur_bound(
     Args:
         by_rows: :math:`x \mapsto |S| x`.
         by_columns: :math:`x \mapsto |S|^\top x`.
-        shape: Of S.
+        shape: Rows and columns of S.
         ptr: ``[G + 1]``, the rows of each graph.
         column_ptr: ``[G + 1]``, its columns.
 

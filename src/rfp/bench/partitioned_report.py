@@ -54,7 +54,7 @@ class Forecast:
     """A step on several machines, on paper.
 
     Args:
-        work_seconds: Of each machine's part of the products.
+        work_seconds: What each machine's part of the products takes.
         network_seconds: To read the state over the network.
         machine_bytes: What each machine reads over the network in a step: the whole state.
         network_bytes: What all machines read.

@@ -43,15 +43,15 @@ Exact = Annotated[bool, _scoring("--exact", help="Count instead of estimating; o
 Simplify = Annotated[
     bool, _scoring("--simplify", help="Drop weights, directions, self-loops and repeated edges first.")
 ]
-Beta = Annotated[float, _scoring(help="Of katz: a walk of l steps counts β^l.")]
-MaxLength = Annotated[int, _scoring(min=2, help="Of katz: walks of up to so many steps.")]
+Beta = Annotated[float, _scoring(help="For katz: a walk of l steps counts β^l.")]
+MaxLength = Annotated[int, _scoring(min=2, help="For katz: walks of up to so many steps.")]
 Channels = Annotated[int, _estimating("-k", "--channels", min=1, help="Samples that are in memory at a time.")]
 Trajectories = Annotated[int | None, _estimating("-B", "--trajectories", min=1, help="Times so many. Default: 4.")]
 Seed = Annotated[int, _estimating(help="Same seed and same graph, same estimates.")]
-Output = Annotated[
+ScoresFile = Annotated[
     str, typer.Option("-o", "--output", metavar="OUT", help="OUT.csv or .parquet; **-** writes CSV to standard output.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")]
+ReplaceScores = Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")]
 
 
 def links(
@@ -68,8 +68,8 @@ def links(
     num_trajectories: Trajectories = None,
     seed: Seed = 0,
     device: Device = "auto",
-    out: Output = "-",
-    force: Force = False,
+    out: ScoresFile = "-",
+    force: ReplaceScores = False,
     options: Reading,
     quiet: output.Quiet = False,
 ) -> None:

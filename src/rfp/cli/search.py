@@ -12,6 +12,7 @@ import typer
 
 from rfp.cli.options import training as options
 from rfp.cli.options.device import Device
+from rfp.cli.options.output import Quiet
 from rfp.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def search(
     checkpoints: options.Checkpoints = Path("runs"),
     resume: options.Resume = True,
     as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Search a config's values on validation, then train and test the best ones.
 

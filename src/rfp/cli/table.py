@@ -14,6 +14,7 @@ import typer
 
 from rfp.cli.options import training as options
 from rfp.cli.options.device import Device
+from rfp.cli.options.output import Quiet
 from rfp.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def table(
     results: options.Results = Path("results"),
     checkpoints: options.Checkpoints = Path("runs"),
     as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Reproduce a table of the paper: 1 ZINC and molhiv, 2 node classification, 3 counting, 4 to 6 ablations, 7 arxiv.
 

@@ -10,6 +10,7 @@ import typer
 
 from rfp.cli.options import training as options
 from rfp.cli.options.device import Device
+from rfp.cli.options.output import Quiet
 
 
 def train(
@@ -27,7 +28,7 @@ def train(
         bool, typer.Option("--test/--no-test", help="Whether to compute the test score; not while you tune values.")
     ] = True,
     as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a model and write its result file.
 

@@ -23,17 +23,8 @@ _LARGEST_GRAPH = 2**40  # beyond any memory; products of node numbers would not 
 class TableOptions:
     """How a table of edges is to be read; ``None`` leaves it to the table.
 
-    Args:
-        directed: Keep the direction of the edges.
-        num_nodes: The ids are the node numbers 0 to ``num_nodes - 1``, and those that do not appear are isolated nodes.
-            ``None``: the nodes are the distinct ids that appear.
-        source: Name, or position from 1, of the column of source ids.
-        target: The same for target ids.
-        weight: The same for weights (in files of graphs: the name of the edge attribute).
-        unweighted: Ignore the weights: every edge counts 1.
-        ids: ``"int"`` or ``"text"``. ``None``: integers if all ids are.
-        duplicates: What becomes of edges with the same ends: ``"sum"``, ``"first"`` or ``"max"`` of their weights, or
-            an ``"error"``. ``None``: one edge if the weights are equal, else an error.
+    The fields are those arguments of :func:`rfp.read_graph` that files and frames have in common; it says what each
+    means.
     """
 
     directed: bool | None = None

@@ -264,4 +264,4 @@ def _save_panels(plan: Plan, files: Sequence[Path], values: Array) -> None:
         save_array(path, values[:, :, channels])
 
 
-Task = Callable[..., Any]
+BlockTask = Callable[..., Any]

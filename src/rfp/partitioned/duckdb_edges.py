@@ -162,8 +162,8 @@ class RowsOfEdges:
     """How many entries each row of the matrix has, those of the same place counted one by one.
 
     Args:
-        entries: Of each row, ``[n]``.
-        columns: Of each column, where the graph is directed.
+        entries: Those of each row, ``[n]``.
+        columns: Those of each column, where the graph is directed.
         numbers: Number of the node of each id, where ids have gaps.
     """
 

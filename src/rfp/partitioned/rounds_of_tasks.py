@@ -333,7 +333,7 @@ class Driver:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _round(
-        self, step: StepPlan, what: str, task: block_tasks.Task, arguments: Sequence[tuple[Any, ...]]
+        self, step: StepPlan, what: str, task: block_tasks.BlockTask, arguments: Sequence[tuple[Any, ...]]
     ) -> list[Any]:
         done = 0
 

@@ -15,7 +15,7 @@ from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
 from rfp.train.runs import OutOfTime
 
-Run = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]
+RunCell = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]
 """From a config, seeds and splits to a result; skips what its result file has."""
 
 
@@ -41,7 +41,7 @@ def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, i
 
 
 def run_missing(
-    cells: Iterable[Cell], results: Mapping[str, Result], run: Run, say: Callable[[str], None], *, jobs: int = 1
+    cells: Iterable[Cell], results: Mapping[str, Result], run: RunCell, say: Callable[[str], None], *, jobs: int = 1
 ) -> tuple[dict[str, Result], list[Failure]]:
     """Run the cells that are not complete, in order; when the time is used up, those that are left wait for next time.
 

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from rfp.errors import ArgumentError, FileError, RFPError
-from rfp.reproduce.execute import Failure, Run, apart_by_seed, dearest_last, run_missing
+from rfp.reproduce.execute import Failure, RunCell, apart_by_seed, dearest_last, run_missing
 from rfp.reproduce.mps import multi_process_service
 from rfp.reproduce.spec import Cell
 from rfp.train import OutOfTime, Result, RunConfig, Workspace, read_results, run
 
 
-def run_cells(cells: Iterable[Cell], results: Path, train: Run, workspace: Workspace, jobs: int) -> list[Failure]:
+def run_cells(cells: Iterable[Cell], results: Path, train: RunCell, workspace: Workspace, jobs: int) -> list[Failure]:
     """Run what cells still need, those that cost most last; returns what failed.
 
     Args:
@@ -37,7 +37,7 @@ def run_cells(cells: Iterable[Cell], results: Path, train: Run, workspace: Works
 
 
 @contextmanager
-def workers(jobs: int, workspace: Workspace) -> Iterator[Run]:
+def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
     """A function that trains a config in the next free of ``jobs`` processes and waits for it.
 
     Several small models share a GPU better than they fill it one by one. Each process has its share of the cores.

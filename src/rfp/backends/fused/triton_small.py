@@ -118,7 +118,7 @@ def _first_state(
     Args:
         features: ``[N]`` pointers to those of each node, read if ``DISTRIBUTION`` is 0.
         key: A pointer to the graph's key, read otherwise.
-        places: Of :func:`_places`.
+        places: What :func:`_places` returns.
     """
     base, real, _, _ = places
     N: tl.constexpr = real.shape[0]
@@ -142,7 +142,7 @@ def _qr_by_lanes(panel, matrix, places, noise_squared, p, normalize_every, k, SL
     Args:
         panel: ``[16, N]``, the product.
         matrix: What :func:`_product` takes.
-        places: Of :func:`_places`.
+        places: What :func:`_places` returns.
         noise_squared: What rounding may have added to a column, squared (:mod:`rfp.rounding`).
     """
     base, real, target, mask = places
@@ -188,7 +188,7 @@ def _steps(
     Args:
         panels: The first state.
         matrix: What :func:`_product` takes.
-        places: Of :func:`_places`.
+        places: What :func:`_places` returns.
         unit: What rounding adds to a product, relative to its factor; 0 without a normalisation.
         NARROW: Whether the lanes of the warp are taken for QR (:func:`_qr_by_lanes`).
     """

@@ -44,7 +44,6 @@ Results = Annotated[Path, _where(help="Folder of result files.")]
 Checkpoints = Annotated[Path, _where(help="Folder of checkpoints, logs and searches.")]
 Resume = Annotated[bool, typer.Option("--resume/--no-resume", help="Take up finished and unfinished runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr.")]
 
 
 def read_target(target: str, sets: Sequence[str] | None) -> RunConfig:
