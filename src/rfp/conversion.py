@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rfp.available import is_frame, is_scipy_sparse
-from rfp.edge_table.frames import graph_of_frame
 from rfp.edge_table.table_options import LoadedGraph
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph, batch_graphs
@@ -59,6 +58,8 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
         case "matrix":
             return _no_weights_beside(_from_matrix(graph), weight)
         case "frame":
+            from rfp.edge_table.frames import graph_of_frame
+
             return graph_of_frame(graph, weight)
         case "list":
             if weight is not None and not isinstance(weight, str):

@@ -118,8 +118,7 @@ def random_features(
     streams = stream_keys(seed, trajectories, device)  # [B]
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
     out = empty(num_rows, num_trajectories, 2 * pairs, dtype=dtype, device=device)
-    words = num_trajectories * pairs
-    chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // words)
+    chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // (num_trajectories * pairs))
     for lo in range(start, stop, chunk):
         hi = min(stop, lo + chunk)
         node = torch.arange(lo + 1, hi + 1, device=device)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rfp.available import is_frame
-from rfp.edge_table.frames import load_frame
 from rfp.edge_table.table import EdgeTable, join_tables, load_table
 from rfp.errors import ArgumentError, FileError, GraphError, RFPError, unknown_choice
 from rfp.io.compression import PACKED
@@ -173,6 +172,8 @@ def read_graph(
         quotes=quotes,
     )
     if is_frame(path):
+        from rfp.edge_table.frames import load_frame
+
         _check_applicable("parquet", options, "a data frame")
         return replace(load_frame(path, options), format="frame")
     return read_files(path, options)
