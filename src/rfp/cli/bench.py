@@ -20,7 +20,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             help="Cases to run: large, small, batch, scaling, walks, links, links-arxiv, start, loop, training, "
-            "large10, huge (default: all of these); or partitioned, alone."
+            "products, large10, huge (default: all of these); or partitioned, alone."
         ),
     ] = None,
     device: Device = "auto",

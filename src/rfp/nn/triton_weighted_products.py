@@ -35,7 +35,7 @@ def _channel_weights(alpha, begin, PRODUCTS: tl.constexpr, CHANNELS: tl.constexp
     return tl.load(alpha + c * PRODUCTS + i, mask=(i < PRODUCTS) & (c < CHANNELS), other=0.0) * (1.0 / CHANNELS)
 
 
-@triton.jit(do_not_specialize=["rows", "all_rows"])
+@triton.jit(do_not_specialize=["rows", "all_rows", "first_node", "second_node"])
 def weighted_products_forward(
     out,  # [pieces, L, rows, m]
     states,  # [L, n, T, k], the last two contiguous
@@ -76,7 +76,7 @@ def weighted_products_forward(
         tl.store(out + (piece * all_rows + place) * PRODUCTS + i, total, mask=i < PRODUCTS)
 
 
-@triton.jit(do_not_specialize=["rows", "all_rows"])
+@triton.jit(do_not_specialize=["rows", "all_rows", "first_node", "second_node"])
 def weighted_products_backward(
     grad_first,  # [pieces, programs, m, T]
     grad_second,  # [pieces, programs, m, T]
