@@ -20,14 +20,14 @@ pytestmark = pytest.mark.skipif(
 
 POINTERS = ("out", "states", "grams", "weights", "first", "second", "alpha", "grad")
 POINTERS += ("grad_first", "grad_second", "grad_alpha")
-NUMBERS = ("leading_stride", "node_stride", "rows", "all_rows", "products", "share", "pieces")
+NUMBERS = ("leading_stride", "node_stride", "rows", "all_rows", "share", "pieces")
 TYPES = {
     **dict.fromkeys(POINTERS, "*fp32"),
     **dict.fromkeys(NUMBERS, "i32"),
     "first_node": "*i64",
     "second_node": "*i64",
 }
-MULTIPLES = (*POINTERS, "leading_stride", "node_stride", "products")
+MULTIPLES = (*POINTERS, "leading_stride", "node_stride")
 # What one multiprocessor has for a program, in bytes.
 SHARED_MEMORY = 227 * 1024
 
@@ -55,7 +55,7 @@ def test_gram_matrices_and_their_products(pairs: bool) -> None:
     text = built(triton_gram_products.state_grams, options, CHANNELS=64, K=64)
     assert "ld.global.v4" in text  # four numbers at once
     dots = [text] + [
-        built(kernel, tiles)
+        built(kernel, tiles, PRODUCTS=64)
         for kernel in (triton_gram_products.grams_times_weights, triton_gram_products.grams_gradient)
     ]
     for text in dots:  # 64 x 64 x 64, eight at a time, thrice

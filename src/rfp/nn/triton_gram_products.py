@@ -149,27 +149,27 @@ def grams_times_weights(
     grams,  # [rows, STRIDE]
     weights,  # [m, STRIDE]
     rows,
-    products,
     share,  # tiles of columns in a piece
     STRIDE: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    PRODUCTS: tl.constexpr,
+    PRODUCTS: tl.constexpr,  # m
+    M: tl.constexpr,  # side of a tile of them
 ):
     """``y``: the sum over the columns of one piece."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    i = tl.program_id(2).to(tl.int64) * PRODUCTS + tl.arange(0, PRODUCTS)
+    i = tl.program_id(2).to(tl.int64) * M + tl.arange(0, M)
     piece = tl.program_id(1)
     real_row = (row < rows)[:, None]
-    real_product = (i < products)[:, None]
-    total = tl.zeros([ROWS, PRODUCTS], tl.float32)
+    real_product = (i < PRODUCTS)[:, None]
+    total = tl.zeros([ROWS, M], tl.float32)
     for tile in range(piece * share, tl.minimum((piece + 1) * share, tl.cdiv(STRIDE, COLUMNS))):
         column = tile * COLUMNS + tl.arange(0, COLUMNS)[None, :]
         gram = tl.load(grams + row[:, None] * STRIDE + column, mask=real_row & (column < STRIDE), other=0.0)
         weight = tl.load(weights + i[:, None] * STRIDE + column, mask=real_product & (column < STRIDE), other=0.0)
         total = tl.dot(gram, tl.trans(weight), total, input_precision="tf32x3")
-    place = (piece.to(tl.int64) * rows + row)[:, None] * products + i[None, :]
-    tl.store(out + place, total, mask=real_row & (i < products)[None, :])
+    place = (piece.to(tl.int64) * rows + row)[:, None] * PRODUCTS + i[None, :]
+    tl.store(out + place, total, mask=real_row & (i < PRODUCTS)[None, :])
 
 
 @triton.jit(do_not_specialize=["rows", "share"])
@@ -178,26 +178,26 @@ def grams_gradient(
     grad,  # [rows, m]
     grams,  # [rows, STRIDE]
     rows,
-    products,
     share,  # tiles of rows in a piece
     STRIDE: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    PRODUCTS: tl.constexpr,
+    PRODUCTS: tl.constexpr,  # m
+    M: tl.constexpr,  # side of a tile of them
 ):
     """The gradient of the weights: the sum over the rows of one piece."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    i = tl.program_id(2).to(tl.int64) * PRODUCTS + tl.arange(0, PRODUCTS)
+    i = tl.program_id(2).to(tl.int64) * M + tl.arange(0, M)
     piece = tl.program_id(1)
-    real_product = (i < products)[None, :]
-    total = tl.zeros([PRODUCTS, COLUMNS], tl.float32)
+    real_product = (i < PRODUCTS)[None, :]
+    total = tl.zeros([M, COLUMNS], tl.float32)
     for tile in range(piece * share, tl.minimum((piece + 1) * share, tl.cdiv(rows, ROWS))):
         row = (tile * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-        g = tl.load(grad + row * products + i[None, :], mask=(row < rows) & real_product, other=0.0)
+        g = tl.load(grad + row * PRODUCTS + i[None, :], mask=(row < rows) & real_product, other=0.0)
         gram = tl.load(grams + row * STRIDE + column, mask=(row < rows) & (column < STRIDE), other=0.0)
         total = tl.dot(tl.trans(g), gram, total, input_precision="tf32x3")
-    place = (piece.to(tl.int64) * products + i)[:, None] * STRIDE + column
-    tl.store(out + place, total, mask=(i < products)[:, None] & (column < STRIDE))
+    place = (piece.to(tl.int64) * PRODUCTS + i)[:, None] * STRIDE + column
+    tl.store(out + place, total, mask=(i < PRODUCTS)[:, None] & (column < STRIDE))
 
 
 def row_stride(num_states, pairs):
@@ -236,7 +236,7 @@ def launch_gram_products(grams, first, second, pairs):
     pieces, share = _pieces(triton.cdiv(stride, _COLUMNS), tiles)
     out = grams.new_empty(pieces, rows, products)
     grid = tiles[0], pieces, tiles[1]
-    grams_times_weights[grid](out, grams, weights, rows, products, share, STRIDE=stride, **_TILES)
+    grams_times_weights[grid](out, grams, weights, rows, share, STRIDE=stride, PRODUCTS=products, **_TILES)
     return out[0] if pieces == 1 else out.sum(0)
 
 
@@ -247,7 +247,7 @@ def launch_gram_products_gradient(grad, grams, first, second, pairs):
     pieces, share = _pieces(triton.cdiv(rows, _ROWS), tiles)
     of_weights = grams.new_empty(pieces, products, stride)
     grid = tiles[0], pieces, tiles[1]
-    grams_gradient[grid](of_weights, grad, grams, rows, products, share, STRIDE=stride, **_TILES)
+    grams_gradient[grid](of_weights, grad, grams, rows, share, STRIDE=stride, PRODUCTS=products, **_TILES)
     grad_first, grad_second = torch.empty_like(first), torch.empty_like(second)
     pair_weights_gradient[(products,)](
         grad_first, grad_second, of_weights, first, second, pieces, **_options(num_states, pairs)
@@ -255,7 +255,7 @@ def launch_gram_products_gradient(grad, grams, first, second, pairs):
     return grad_first, grad_second
 
 
-_TILES = {"ROWS": _ROWS, "COLUMNS": _COLUMNS, "PRODUCTS": _PRODUCTS, "num_warps": 4, "num_stages": 3}
+_TILES = {"ROWS": _ROWS, "COLUMNS": _COLUMNS, "M": _PRODUCTS, "num_warps": 4, "num_stages": 3}
 
 
 def _options(num_states, pairs):
