@@ -30,6 +30,7 @@ ORDER = [
     ["baselines", "hetero", "links", "partitioned", "sklearn"],
     ["file_contents", "transforms"],
     ["encode_file"],
+    ["step_clock"],
     ["encode_folder"],
     ["nn"],
     ["data", "integrations"],

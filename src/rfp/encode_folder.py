@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import torch
 from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
 from rfp.encode_file import FileJob, MemoryShortError, Progress, encode_file
 from rfp.errors import ArgumentError, FileError
-from rfp.estimate import available_memory, estimate
+from rfp.estimate import available_memory, estimate_sizes
 from rfp.io import LoadedGraph
 from rfp.io.compression import open_unpacked
 from rfp.io.metadata import as_text, describe_report, versions
@@ -172,7 +172,7 @@ def least_bytes(job: FileJob) -> int:
         text += size
         lines += size * begin.count(b"\n") / max(len(begin), 1)
     both = 1 if job.options.directed else 2
-    return int(_READING_COPIES * text) + estimate(num_edges=int(lines) * both, settings=job.settings).working_bytes
+    return int(_READING_COPIES * text) + estimate_sizes(job.settings, 0, int(lines) * both).working_bytes
 
 
 def _parquet_rows(path: Path) -> int:
@@ -236,11 +236,12 @@ def encode_folder(
     from rfp.partitioned.encode_source import encode_source
     from rfp.partitioned.layout import Layout
     from rfp.partitioned.sources import FileSource
+    from rfp.step_clock import StepClock
 
     folder = Path(job.output) if is_folder(job.output) else Path(job.output + ".blocks")
     exported = None if is_folder(job.output) else job.path
     _check_outputs(job, folder, exported, anew=not resources.resume)
-    clock = _StepClock(progress, job.settings.num_steps, len(job.settings.operators), say if steps_aloud else None)
+    clock = StepClock(progress, job.settings.num_steps, len(job.settings.operators), say if steps_aloud else None)
     if Layout(folder).manifest_file.exists():
         done, total = len(Layout(folder).read_manifest().finished), clock.num_steps
         say(f"{folder}: {done} of {total} steps are there{', going on' if done < total else ''}")
@@ -311,79 +312,3 @@ def _export(job: FileJob, encoding: PartitionedEncoding, path: Path, about: dict
         if ids is not None:
             write_node_ids(files[0], EncodedNodes(torch.empty(encoding.num_nodes, 0), ids, None, ""))
         files[-1].write(as_text(about).encode() + b"\n")
-
-
-@dataclass
-class _StepClock:
-    """Turns ticks of tasks into a bar for each part of a step, and finished steps into the time that is left.
-
-    Args:
-        progress: The bar.
-        steps: P.
-        operators: How many.
-        aloud: Gets a line for each finished step, if any.
-    """
-
-    progress: Progress
-    steps: int
-    operators: int
-    aloud: Callable[[str], None] | None
-    times: list[float] = field(default_factory=list)
-    current: str | None = None
-    part: tuple[str, str] = ("", "")
-    done: int = 0
-    since: float = 0.0
-
-    @property
-    def num_steps(self) -> int:
-        return 1 + self.steps * self.operators
-
-    def number(self, step: str) -> int:
-        """The place of a step, ``"start"`` or ``"operator/step"``, among all, from 1."""
-        if step == "start":
-            return 1
-        operator, p = step.split("/")
-        return 1 + int(operator) * self.steps + int(p)
-
-    def tick(self, step: str, what: str, done: int, total: int) -> None:
-        from rfp.partitioned.encode_source import PREPARING
-
-        # A step before the current one is repaired, not made.
-        if step != PREPARING and (self.current is None or self.number(step) > self.number(self.current)):
-            self.finish()
-            self.current, self.since = step, time.perf_counter()
-        if (step, what) != self.part or done < self.done:
-            name = what if step == PREPARING else f"step {self.number(step)} of {self.num_steps}: {what}{self.left()}"
-            self.progress.stage(name, total)
-            self.part, self.done = (step, what), 0
-        self.progress.advance(done - self.done)
-        self.done = done
-
-    def finish(self) -> None:
-        """The current step is done."""
-        if self.current is None:
-            return
-        self.times.append(time.perf_counter() - self.since)
-        number = self.number(self.current)
-        if self.aloud is not None:
-            left = self.left() if number < self.num_steps else ""
-            self.aloud(f"step {number} of {self.num_steps} done in {spoken(self.times[-1])}{left}")
-
-    def left(self) -> str:
-        """The time that is left, from the steps of this run so far; nothing before there is one."""
-        if not self.times or self.current is None:
-            return ""
-        steps = self.times[1:] or self.times  # the first only draws
-        seconds = sum(steps) / len(steps) * (self.num_steps - self.number(self.current))
-        return f", about {spoken(seconds)} left"
-
-
-def spoken(seconds: float) -> str:
-    """A duration for people.
-
-    >>> spoken(3.21), spoken(250), spoken(9000)
-    ('3.2 s', '4 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
