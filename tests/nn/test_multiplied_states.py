@@ -10,11 +10,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from rfp.nn import multiplied_states
 from rfp.nn.multiplied_states import kernels_multiply
 
-# [L, n, T, k, m]: one of everything; rows beyond a tile of 64; more products than a tile has, states beyond 16 and
-# channels in two pieces, the second not full.
+# [L, n, T, k, m]: one of everything; more rows than a tile has; more products and states than a tile has, and channels
+# in two pieces, the second not full. Tiles are made small below, for the interpreter is slow.
 SIZES = {
-    "gram": [(None, 1, 1, 1, 1), (2, 35, 4, 5, 3), (None, 3, 17, 70, 70)],
-    "weighted": [(None, 1, 1, 1, 1), (2, 3, 17, 40, 20)],
+    "gram": [(None, 1, 1, 1, 1), (2, 9, 4, 5, 3), (None, 3, 17, 70, 18)],
+    "weighted": [(None, 1, 1, 1, 1), (2, 3, 17, 40, 18)],
 }
 
 KERNELS = """
@@ -23,6 +23,8 @@ from rfp.nn import TrajectoryProducts, trajectory_products
 from rfp.nn import triton_gram_products, triton_weighted_products
 
 triton_gram_products._PROGRAMS = triton_weighted_products._PROGRAMS = 5  # so that programs share rows, and sums are cut
+triton_gram_products._ROWS = triton_gram_products._PRODUCTS = triton_gram_products._COLUMNS = 16
+triton_gram_products._TILES = {{"ROWS": 16, "COLUMNS": 16, "M": 16}}
 generator = torch.Generator().manual_seed(0)
 
 

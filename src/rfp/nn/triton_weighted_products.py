@@ -185,7 +185,7 @@ def _arguments(states, first, pairs):
         "K": min(tile_side(num_channels), _CHANNELS),
         "M": m,
         "num_warps": 4 if m * t <= 64 * 64 else 8,
-        "num_stages": 1,
+        "num_stages": 1,  # a second stage would spill in the gradient
     }
     return rows, nodes, options
 
