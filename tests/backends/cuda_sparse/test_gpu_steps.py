@@ -10,8 +10,7 @@ import rfp
 from rfp.backends import choose
 from rfp.errors import ArgumentError
 from tests.backends import triton_cases
-from tests.backends.fused.test_kernel_launches import check_ill_conditioned, expected
-from tests.backends.learned.test_learned_trajectory import OnGpu
+from tests.backends.against_reference import OnGpu, check_equal, check_ill_conditioned
 
 pytestmark = pytest.mark.slow
 CASES = triton_cases.sparse_cases()
@@ -24,14 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("ill-conditioned", "overflow")])
 def test_equals_the_reference(results: Any, name: str) -> None:
-    case = CASES[name]
-    got, tally = results[name]
-    want, reference_tally = expected(case)
-    assert got.dtype == case.storage
-    tolerance = 1e-3 if case.storage == torch.float16 else 2e-5
-    torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
-    for kind in ("dependent_columns", "zero_columns"):
-        assert tally.get(kind, 0) == reference_tally[kind]
+    check_equal(CASES[name], *results[name])
 
 
 def test_wide_states_that_are_split_for_the_tensor_cores_are_orthonormal(results: Any) -> None:

@@ -1,6 +1,5 @@
 """The fused kernel equals the reference, on a GPU or in Triton's interpreter."""
 
-from collections import Counter
 from typing import Any
 
 import networkx as nx
@@ -8,14 +7,13 @@ import pytest
 import torch
 
 from rfp.backends import choose
-from rfp.backends.reference import plain_loop as reference
 from rfp.bench.gate import step_errors
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
-from rfp.normalization import count_events
 from tests.backends import triton_cases
+from tests.backends.against_reference import check_equal, check_ill_conditioned, expected
 from tests.conftest import awkward_graphs
 from tests.contracts.backends import awkward_batch
 
@@ -28,23 +26,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return triton_cases.solved("fused", tmp_path_factory.mktemp("triton"))
 
 
-def expected(case: triton_cases.Case) -> tuple[torch.Tensor, Counter[str]]:
-    problem = case.problem("cpu")
-    steps = [list(reference.reference_steps(problem, S)) for S in problem.operators]
-    states = [torch.stack([step.state.transpose(0, 1) for step in of_one], dim=2) for of_one in steps]
-    return torch.stack(states, dim=2), count_events(step.events for of_one in steps for step in of_one)
-
-
 @pytest.mark.parametrize("name", [name for name in CASES if name != "ill-conditioned"])
 def test_equals_the_reference(results: Any, name: str) -> None:
-    case = CASES[name]
-    got, tally = results[name]
-    want, reference_tally = expected(case)
-    assert got.dtype == case.storage
-    tolerance = 1e-3 if case.storage == torch.float16 else 2e-5
-    torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
-    for kind in ("dependent_columns", "zero_columns"):
-        assert tally.get(kind, 0) == reference_tally[kind]
+    check_equal(CASES[name], *results[name])
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.storage == torch.float32])
@@ -83,18 +67,6 @@ def test_a_state_that_is_not_finite_is_seen_as_such_and_harms_no_other(results: 
 def test_what_is_not_finite_is_told_to_the_caller(results: Any, name: str) -> None:
     """Also where every step is normalised, and where the steps after it are finite."""
     assert "the state of step 1 is not finite: torch.float32" in results["watched"][name]
-
-
-def check_ill_conditioned(got: torch.Tensor, dropped: int) -> None:
-    """Orthonormal to 1e-6, zero where Householder's decomposition in float64 finds a column dependent, the same
-    span.
-    """
-    q = got[:, 0, 0, 1].double()
-    want = expected(CASES["ill-conditioned"])[0][:, 0, 0, 1].double()
-    kept = want.norm(dim=0) > 0
-    assert dropped == int((~kept).sum()) >= 2
-    torch.testing.assert_close(q.T @ q, torch.diag(kept.double()), atol=1e-6, rtol=0)
-    torch.testing.assert_close(q @ (q.T @ want), want, atol=2e-3, rtol=0)
 
 
 def test_ill_conditioned_columns_are_taken_one_by_one(results: Any) -> None:

@@ -20,6 +20,7 @@ from rfp.errors import ArgumentError
 from rfp.normalization import count_events, qr
 from rfp.operators import DenseOperator, blocks_of
 from tests.backends import learned_cases, triton_cases
+from tests.backends.against_reference import OnGpu
 from tests.backends.test_backends import chosen
 
 pytest.importorskip("triton")
@@ -139,17 +140,6 @@ def test_is_not_chosen_on_a_cpu() -> None:
     )
     with pytest.raises(ArgumentError, match="the states are not on a GPU"):
         choose(problem, "learned")
-
-
-class OnGpu:
-    """Features that say they are on a GPU: what is chosen is asked of their description alone."""
-
-    def __init__(self, features: Tensor) -> None:
-        self._features = features
-        self.device = torch.device("cuda")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._features, name)
 
 
 def test_chosen_for_small_dense_blocks_only() -> None:
