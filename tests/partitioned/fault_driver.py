@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import networkx as nx
@@ -108,6 +111,7 @@ def damaged(folder: Path, harm: str) -> str:
             os.kill(os.getpid(), signal.SIGKILL)
 
     os.waitpid(in_child(lambda: void(encode(GRAPH, folder, tick=tick, **ARGUMENTS))), 0)
+    shutil.rmtree(folder / "states" / "0" / "0003")  # so that the second step is read again
     path = folder / "states" / "0" / "0002" / "panel-000.block-00001.npy"
     data = bytearray(path.read_bytes())
     data[-3] ^= 4
@@ -223,19 +227,18 @@ def scheduler(root: Path) -> dict[str, Any]:
     encode(GRAPH, root / "whole", **ARGUMENTS)
     told = ""
     for number in range(2):
-        file = root / f"scheduler-{number}.json"
         base = [sys.executable, "-m", "dask"]
-        first = subprocess.Popen([*base, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)])
-        second = subprocess.Popen([*base, "worker", "--scheduler-file", str(file), "--no-dashboard", "--nthreads", "1"])
+        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        first = subprocess.Popen([*base, "scheduler", *options], stderr=subprocess.PIPE, text=True)
+        address = _listening_at(first)
+        second = subprocess.Popen([*base, "worker", address, "--no-dashboard", "--nthreads", "1"])
 
         def tick(step: str, what: str, done: int, total: int, first: Any = first, number: int = number) -> None:
             if number == 0 and step == "0/2":
                 first.send_signal(signal.SIGKILL)
+                first.wait()
 
         try:
-            while not file.exists():  # written by the scheduler when it listens
-                os.sched_yield()
-            address = json.loads(file.read_text())["address"]
             with Dask(scheduler=address) as dask:
                 encode(GRAPH, root / "killed", executor=dask, tick=tick, **ARGUMENTS)
         except RFPError as error:
@@ -245,6 +248,16 @@ def scheduler(root: Path) -> dict[str, Any]:
                 process.kill()
                 process.wait()
     return {"told": told, "same": states(root / "killed") == states(root / "whole")}
+
+
+def _listening_at(process: Any) -> str:
+    """The address that a scheduler says it listens at; what it says afterwards is read and dropped."""
+    for line in process.stderr:
+        found = re.search(r"Scheduler at:\s+(tcp://\S+)", line)
+        if found:
+            Thread(target=process.stderr.read, daemon=True).start()
+            return found[1]
+    raise RuntimeError(f"the scheduler ended with {process.wait()} before it listened")
 
 
 def main() -> None:

@@ -3,14 +3,22 @@
 import io
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rfp.errors import FileError
-from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, load_array, save_array
+from rfp.partitioned.checked_files import DamagedFileError, discard, is_whole, load_array, load_into, save_array
 from rfp.partitioned.layout import Layout, Manifest, StoredGraph
+
+
+def loaded_into(path: Path, like: np.ndarray) -> np.ndarray:
+    """What :func:`load_into` reads into memory in which something else stood."""
+    out = np.full_like(np.atleast_1d(like), 1)  # as which one number is written
+    load_into(path, out)
+    return out
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 4), (0, 2, 4), (5,), ()])
@@ -21,6 +29,7 @@ def test_what_is_written_is_read_by_us_and_by_numpy(tmp_path: Path, shape: tuple
     for read in (
         load_array(tmp_path / "deep" / "a.npy"),
         load_array(tmp_path / "deep" / "a.npy", mapped=True),
+        loaded_into(tmp_path / "deep" / "a.npy", array),
         np.load(tmp_path / "deep" / "a.npy"),
     ):
         assert read.dtype == array.dtype
@@ -29,13 +38,18 @@ def test_what_is_written_is_read_by_us_and_by_numpy(tmp_path: Path, shape: tuple
 
 
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("way", ["read", "mapped", "into"])
 @pytest.mark.parametrize("harm", ["bit", "cut", "grown", "gone", "no sum", "bad sum"])
-def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, mapped: bool) -> None:
+def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, way: str) -> None:
+    read: dict[str, Callable[[], object]] = {
+        "read": lambda: load_array(path),
+        "mapped": lambda: load_array(path, mapped=True),
+        "into": lambda: loaded_into(path, np.arange(1000.0)),
+    }
     path = tmp_path / "a.npy"
     save_array(path, np.arange(1000.0))
     if known:
-        load_array(path)  # a file that was whole once is checked again when it changes
+        read[way]()  # a file that was whole once is checked again when it changes
     data = bytearray(path.read_bytes())
     if harm == "bit":
         data[700] ^= 16
@@ -52,10 +66,17 @@ def test_a_damaged_file_is_never_used(tmp_path: Path, harm: str, known: bool, ma
         path.with_name("a.npy.crc").write_text("what")
     assert not is_whole(path)
     with pytest.raises(DamagedFileError, match=r"a\.npy is damaged: ") as caught:
-        load_array(path, mapped=mapped)
+        read[way]()
     assert caught.value.path == path
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.path, str(again)) == (path, str(caught.value))
+
+
+@pytest.mark.parametrize("out", [np.zeros(999), np.zeros(1001), np.zeros(1000, np.int64), np.zeros((500, 2))])
+def test_what_has_another_shape_or_type_is_not_read_into_memory(tmp_path: Path, out: np.ndarray) -> None:
+    save_array(tmp_path / "a.npy", np.arange(1000.0))
+    with pytest.raises(DamagedFileError, match="it is no array of shape"):
+        load_into(tmp_path / "a.npy", out)
 
 
 def test_a_new_version_replaces_the_old_one_whole(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rfp.cli.main import app
-from rfp.partitioned.block_tasks import Plan
-from rfp.partitioned.dask_executor import ClusterError, run_task
+from rfp.partitioned.block_tasks import Plan, draw_block
+from rfp.partitioned.dask_executor import ClusterError, Dask, run_task
 from rfp.partitioned.layout import StoredGraph
 
 SMALL = ["-k", "6", "-P", "2", "--memory", "300MB"]
@@ -49,6 +49,24 @@ def test_a_scheduler_that_does_not_answer_is_one_clear_line(tmp_path: Path, monk
     assert isinstance(done.exception, ClusterError)
     assert str(done.exception).startswith("no scheduler with a worker answers at tcp://127.0.0.1:1 within 0.5 s")
     assert "dask scheduler; dask worker ADDRESS" in str(done.exception)
+
+
+def test_a_scheduler_that_is_gone_is_one_clear_line_whatever_it_is_asked() -> None:
+    import dask.config
+    from distributed import LocalCluster
+
+    plan = Plan("nowhere", StoredGraph(1, 0, 0, 0, False, True, (0, 1)), 1, 1, 1, "normal", 0, "float32", ())
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "200ms"}),
+        LocalCluster(n_workers=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None) as cluster,
+        Dask(scheduler=cluster.scheduler_address) as workers,
+    ):
+        workers.client._timeout = 0.5  # seconds that it tries to come back, two minutes else
+        cluster.close()
+        with pytest.raises(ClusterError, match=r"the scheduler at tcp://127\.0\.0\.1:\d+ is gone"):
+            _ = workers.num_workers
+        with pytest.raises(ClusterError, match="the same command goes on"):
+            workers.map(draw_block, [(plan, "start", 0)], lambda: None)
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The partitioned encoding is that of memory, with any blocks, panels and executor, and after any damage."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,22 +262,63 @@ def test_columns_that_gram_matrices_cannot_tell_apart_take_the_last_rung(tmp_pat
     torch.testing.assert_close(ours @ ours.mT, theirs @ theirs.mT, rtol=0, atol=1e-5 if dtype == "float64" else 1e-2)
 
 
-def test_a_block_of_the_last_rung_is_computed_again_from_what_was_stored(tmp_path: Path) -> None:
-    graph = graph_of("star")
-    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3, "operators": ["adjacency"], "dtype": "float64"}
-    encode(graph, tmp_path / "whole", memory=TINY, **arguments)
-    assert (tmp_path / "whole" / "states" / "0" / "0002" / "vectors.npy").exists()
+def cut_in_the_third_step(graph: rfp.Graph, folder: Path, **arguments: Any) -> None:
+    """Two steps are finished; of the third, which would be right, nothing is left: the second is read again."""
 
     def until_third(name: str, what: str, number: int, total: int) -> None:
         if name == "0/3":
             raise KilledError
 
     with pytest.raises(KilledError):
-        encode(graph, tmp_path / "hurt", memory=TINY, tick=until_third, **arguments)
+        encode(graph, folder, tick=until_third, memory=TINY, **arguments)
+    shutil.rmtree(folder / "states" / "0" / "0003")
+
+
+def test_a_block_of_the_last_rung_is_computed_again_from_what_was_stored(tmp_path: Path) -> None:
+    graph = graph_of("star")
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3, "operators": ["adjacency"], "dtype": "float64"}
+    encode(graph, tmp_path / "whole", memory=TINY, **arguments)
+    assert (tmp_path / "whole" / "states" / "0" / "0002" / "vectors.npy").exists()
+    cut_in_the_third_step(graph, tmp_path / "hurt", **arguments)
     for path in (tmp_path / "hurt" / "states" / "0" / "0002").glob("panel-*.npy"):
         path.unlink()
     encode(graph, tmp_path / "hurt", memory=TINY, **arguments)
     assert files(tmp_path / "hurt") == files(tmp_path / "whole")
+
+
+def test_a_block_of_a_power_is_computed_again_from_the_blocks_it_needs(tmp_path: Path) -> None:
+    """S (S a): a block of the second product needs all rows of the first."""
+    graph = graph_of("random")
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3, "operators": ["normalized_adjacency^2"]}
+    encode(graph, tmp_path / "whole", memory=TINY, **arguments)
+    cut_in_the_third_step(graph, tmp_path / "hurt", **arguments)
+    (tmp_path / "hurt" / "states" / "0" / "0002" / "panel-000.block-00001.npy").unlink()
+    said: list[str] = []
+    encode(graph, tmp_path / "hurt", memory=TINY, say=said.append, **arguments)
+    assert files(tmp_path / "hurt") == files(tmp_path / "whole")
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("harm", ["bit", "gone"])
+def test_values_of_an_operator_that_are_hurt_during_a_run_are_written_again(tmp_path: Path, harm: str) -> None:
+    graph = graph_of("random")
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3, "memory": TINY}
+    encode(graph, tmp_path / "whole", **arguments)
+    hurt = tmp_path / "hurt" / "graph" / "operator-0.block-00001.npy"
+
+    def hurt_it(name: str, what: str, number: int, total: int) -> None:
+        if (name, what, number) == ("0/1", "applying", total):
+            data = bytearray(hurt.read_bytes())
+            data[-3] ^= 4
+            hurt.unlink()
+            if harm == "bit":
+                hurt.write_bytes(data)
+
+    said: list[str] = []
+    encode(graph, tmp_path / "hurt", tick=hurt_it, say=said.append, **arguments)
+    assert files(tmp_path / "hurt") == files(tmp_path / "whole")
+    assert any("operator-0.block-00001.npy is damaged" in line for line in said)
+    assert hurt.read_bytes() == (tmp_path / "whole" / "graph" / hurt.name).read_bytes()
 
 
 def test_the_products_that_a_gpu_takes_give_the_same_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

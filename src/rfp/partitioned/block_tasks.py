@@ -8,8 +8,8 @@ same task writes the same bytes. Only k x k matrices are returned.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -23,11 +23,15 @@ from torch import Tensor
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.operators import OPERATORS, EntryTable, parse_name
+from rfp.pages import empty
 from rfp.partitioned.block_products import block_gram, device_here, sparse_rows, times
-from rfp.partitioned.checked_files import is_whole, load_array, save_array
+from rfp.partitioned.checked_files import is_whole, load_array, load_into, save_array
 from rfp.partitioned.layout import Layout, StoredGraph, panels
 
 Array = NDArray[Any]
+
+# Numbers that are squared at a time: their float64 copies fill half of a second-level cache.
+_NUMBERS_IN_CACHE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -160,53 +164,80 @@ def multiply_blocks(plan: Plan, operator: int, source: str, target: str, panel: 
         if is_whole(path):
             product = load_array(path)
         else:
-            a = _panels.get(plan, source, panel)
             crow, col = (load_array(plan.layout.graph_file(block, part, side), mapped=True) for part in ("crow", "col"))
             value = load_array(plan.layout.operator_file(operator, block))
-            product = sparse_rows(crow, col, value, a).reshape(len(crow) - 1, plan.num_trajectories, -1)
+            with _panels.used(plan, source, panel) as a:
+                product = sparse_rows(crow, col, value, a).reshape(len(crow) - 1, plan.num_trajectories, -1)
             save_array(path, product)
         squares.append(_squares(product))
     return np.stack(squares)
 
 
 def _squares(a: Array) -> Array:
-    """Sums of squares over the rows, ``[rows, B, c] -> [B, c]`` in float64."""
-    return np.asarray(np.square(a, dtype=np.float64).sum(0))
+    """Sums of squares over the rows, ``[rows, B, c] -> [B, c]`` in float64; pieces of them stay in cache."""
+    total = np.zeros(a.shape[1:])
+    rows = max(1, _NUMBERS_IN_CACHE // total.size)
+    for start in range(0, len(a), rows):
+        total += np.square(a[start : start + rows], dtype=np.float64).sum(0)
+    return total
+
+
+@dataclass
+class _Panel:
+    """A panel of all nodes, ``[n, B width]``; ``key`` says of what, ``users`` how many threads multiply by it."""
+
+    key: tuple[Plan, str, int]
+    tensor: Tensor
+    users: int = 0
 
 
 class _Panels:
-    """The panel of all nodes that was read last; the one before is let go of first, so one is in memory."""
+    """The panel that was read last. The one before is let go of first, or its memory is used again: one is there."""
 
     def __init__(self) -> None:
         self.guard = Lock()
-        self.key: tuple[Any, ...] | None = None
-        self.panel: Tensor | None = None
+        self.last: _Panel | None = None
 
-    def get(self, plan: Plan, name: str, panel: int) -> Tensor:
-        """``[n, B width]``, on the device of the plan."""
+    @contextmanager
+    def used(self, plan: Plan, name: str, panel: int) -> Iterator[Tensor]:
+        """``[n, B width]``, on the device of the plan; for the length of the block nothing else is read into it."""
         with self.guard:
-            if self.panel is None or self.key != (plan, name, panel):
-                self.key, self.panel = None, None
-                give_back_memory()
-                self.panel = torch.from_numpy(_whole_panel(plan, name, panel)).to(device_here(plan.device))
-                self.key = (plan, name, panel)
-            return self.panel
+            if self.last is None or self.last.key != (plan, name, panel):
+                self.last = self._read(plan, name, panel)
+            found = self.last
+            found.users += 1
+        try:
+            yield found.tensor
+        finally:
+            with self.guard:
+                found.users -= 1
+
+    def _read(self, plan: Plan, name: str, panel: int) -> _Panel:
+        width = plan.panels[panel].stop - plan.panels[panel].start
+        shape = (plan.graph.num_nodes, plan.num_trajectories, width)
+        old, self.last = self.last, None  # it will be overwritten: whatever stops this, it is no panel any more
+        if old is not None and _may_hold(old, shape, plan.torch_dtype):
+            numbers = old.tensor
+        else:
+            del old
+            give_back_memory()
+            numbers = empty(shape[0], shape[1] * shape[2], dtype=plan.torch_dtype)
+        rows = numbers.numpy().reshape(shape)
+        for block in range(plan.graph.num_blocks):
+            load_into(plan.layout.block_file(name, panel, block), rows[plan.graph.rows(block)])
+        return _Panel((plan, name, panel), numbers.to(device_here(plan.device)))
 
     def forget(self) -> None:
         with self.guard:
-            self.key, self.panel = None, None
+            self.last = None
+
+
+def _may_hold(panel: _Panel, shape: tuple[int, int, int], dtype: torch.dtype) -> bool:
+    same = panel.tensor.shape == (shape[0], shape[1] * shape[2]) and panel.tensor.dtype == dtype
+    return same and panel.users == 0 and panel.tensor.is_cpu
 
 
 _panels = _Panels()
-
-
-def _whole_panel(plan: Plan, name: str, panel: int) -> Array:
-    channels = plan.panels[panel]
-    width = plan.num_trajectories * (channels.stop - channels.start)
-    out = np.empty((plan.graph.num_nodes, width), dtype=plan.dtype)
-    for block in range(plan.graph.num_blocks):
-        out[plan.graph.rows(block)] = load_array(plan.layout.block_file(name, panel, block)).reshape(-1, width)
-    return out
 
 
 def give_back_memory() -> None:
@@ -256,7 +287,8 @@ def apply_to_basis(plan: Plan, source: str, other: str, target: str, factor: Arr
 
 def _block(plan: Plan, name: str, block: int) -> Array:
     """A block of all channels, ``[rows, B, k]``."""
-    return np.concatenate([load_array(path) for path in plan.files(name, block)], axis=2)
+    parts = [load_array(path) for path in plan.files(name, block)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
 
 
 def _save_panels(plan: Plan, files: Sequence[Path], values: Array) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
@@ -137,25 +137,65 @@ def load_array(path: Path, *, mapped: bool = False) -> Array:
     """
     try:
         stat = path.stat()
-        expected, length = _sum_file(path).read_text().split()
-        if str(stat.st_size) != length:
-            raise DamagedFileError(path, f"it has {stat.st_size} bytes, written were {length}")
+        expected = _expected(path, stat)
         # Of a private map nothing gets into the file; one that can only be read PyTorch would not take.
         data = np.asarray(np.memmap(path, np.uint8, "c")) if mapped else np.fromfile(path, dtype=np.uint8)
     except FileNotFoundError as error:
-        raise DamagedFileError(path, f"{Path(error.filename).name} is missing") from error
-    except (ValueError, UnicodeDecodeError) as error:
-        raise DamagedFileError(path, "its checksum cannot be read") from error
-    if str(len(data)) != length:
-        raise DamagedFileError(path, f"it has {len(data)} bytes, written were {length}")
-    seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    if seen not in _known:
-        crc = zlib.crc32(data.data)
-        if f"{crc:08x}" != expected:
-            raise DamagedFileError(path, f"its checksum is {crc:08x}, that of what was written {expected}")
-        with _guard:
-            _known.add(seen)
+        raise _missing(path, error) from error
+    _check(path, stat, expected, [data])
     return _parsed(data)
+
+
+def load_into(path: Path, out: Array) -> None:
+    """:func:`load_array` into memory that is there: contiguous, of the type and shape of what was written.
+
+    Raises:
+        DamagedFileError: The file is missing, or is not what was written, or that had another shape or type.
+    """
+    header, body = _header(out), out.reshape(-1).view(np.uint8)
+    try:
+        with open(path, "rb") as file:
+            stat = os.fstat(file.fileno())
+            expected = _expected(path, stat)
+            begins = file.read(len(header))
+            read = file.readinto(body.data) if body.size else 0
+    except FileNotFoundError as error:
+        raise _missing(path, error) from error
+    if begins != header or len(header) + body.size != stat.st_size:
+        raise DamagedFileError(path, f"it is no array of shape {list(out.shape)} and type {out.dtype}")
+    _check(path, stat, expected, [np.frombuffer(begins, np.uint8), body[:read]])
+
+
+def _expected(path: Path, stat: os.stat_result) -> str:
+    """The checksum that was written beside a file, which must have the length that was written."""
+    try:
+        crc, length = _sum_file(path).read_text().split()
+    except ValueError as error:  # also: no text
+        raise DamagedFileError(path, "its checksum cannot be read") from error
+    if str(stat.st_size) != length:
+        raise DamagedFileError(path, f"it has {stat.st_size} bytes, written were {length}")
+    return crc
+
+
+def _missing(path: Path, error: FileNotFoundError) -> DamagedFileError:
+    return DamagedFileError(path, f"{Path(error.filename).name} is missing")
+
+
+def _check(path: Path, stat: os.stat_result, expected: str, pieces: Sequence[NDArray[np.uint8]]) -> None:
+    """Compare what was read with the checksum, unless this process has found this very file whole before."""
+    length = sum(map(len, pieces))
+    if length != stat.st_size:
+        raise DamagedFileError(path, f"it has {length} bytes, written were {stat.st_size}")
+    seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    if seen in _known:
+        return
+    crc = 0
+    for piece in pieces:
+        crc = zlib.crc32(piece.data, crc)
+    if f"{crc:08x}" != expected:
+        raise DamagedFileError(path, f"its checksum is {crc:08x}, that of what was written {expected}")
+    with _guard:
+        _known.add(seen)
 
 
 def _parsed(data: NDArray[np.uint8]) -> Array:

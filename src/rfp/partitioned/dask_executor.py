@@ -7,7 +7,8 @@ so a worker takes nothing with it; through the scheduler go the arguments and th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class Dask:
                 f"no scheduler with a worker answers at {scheduler or 'this machine'} within {_PATIENCE} s ({error}); "
                 "start them with: dask scheduler; dask worker ADDRESS"
             ) from error
+        self._address = self.client.scheduler.address
         say(f"{self.num_workers} workers under Dask, dashboard at {self.client.dashboard_link}")
 
     def __enter__(self) -> Dask:
@@ -83,12 +85,35 @@ class Dask:
         """Let go of the scheduler; ends the processes that were started here."""
         for one in (getattr(self, "client", None), self._cluster):
             if one is not None:
-                one.close()
+                with suppress(OSError):  # of a scheduler that is gone already
+                    one.close()
 
     @property
     def num_workers(self) -> int:
-        """How many tasks run at a time, now: workers come and go."""
-        return max(1, sum(int(threads) for threads in self.client.nthreads().values()))
+        """How many tasks run at a time, now: workers come and go.
+
+        Raises:
+            ClusterError: The scheduler is gone.
+        """
+        with self._asked():
+            return max(1, sum(int(threads) for threads in self.client.nthreads().values()))
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Ask the scheduler something; that it does not answer is said in our words."""
+        from concurrent.futures import CancelledError
+
+        try:
+            yield
+        # Dask says it in many ways: a closed connection, none in time, a client that has given up.
+        except (OSError, CancelledError, RuntimeError, ValueError) as error:
+            raise self._gone() from error
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"the scheduler at {self._address} is gone. Finished steps are kept: start it again, and the same command "
+            "goes on"
+        )
 
     def map(
         self, task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], tick: Callable[[], None]
@@ -101,17 +126,21 @@ class Dask:
         """
         from distributed import as_completed
 
-        # A task may have to be run twice, and files are not among its arguments: nothing may be taken for known.
-        futures = self.client.map(
-            run_task, [task] * len(arguments), arguments, pure=False, retries=_RETRIES, batch_size=1000
-        )
+        with self._asked():
+            # A task may have to be run twice, and files are not among its arguments: nothing may be taken for known.
+            futures = self.client.map(
+                run_task, [task] * len(arguments), arguments, pure=False, retries=_RETRIES, batch_size=1000
+            )
+        if self.client.status in ("closing", "closed"):  # it gave the scheduler up before: nobody would answer
+            raise self._gone()
         try:
             for future in as_completed(futures, loop=self.client.loop):
                 if future.status == "finished":
                     tick()
             results = [self._result(future) for future in futures]
         except BaseException:
-            self.client.cancel(futures, force=True)
+            with suppress(ClusterError), self._asked():  # of two errors the first is the one to tell
+                self.client.cancel(futures, force=True)
             raise
         for result in results:
             if isinstance(result, RFPError):
@@ -132,10 +161,7 @@ class Dask:
                 "workers. Finished steps are kept: the same command goes on"
             ) from error
         except (CancelledError, CommClosedError, TimeoutError) as error:
-            raise ClusterError(
-                f"the scheduler at {self.client.scheduler.address if self.client.scheduler else 'its address'} is "
-                "gone. Finished steps are kept: start it again, and the same command goes on"
-            ) from error
+            raise self._gone() from error
 
 
 def _local_cluster(num_workers: int) -> Any:
@@ -153,6 +179,11 @@ def _local_cluster(num_workers: int) -> Any:
         # Dask also sets MALLOC_TRIM_THRESHOLD_, after which the C library maps and clears every larger array anew:
         # twice the time of a step. Blocks are given back by tasks that need the room.
         "distributed.nanny.pre-spawn-environ": dict.fromkeys(_ONE_THREAD, "1"),
+        # Dask looks at every process a hundred times a second to say where its time goes: a tenth of a core for two
+        # workers and the scheduler that do nothing.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "2s",
     }
     with dask.config.set(settings):
         get_mp_context().set_forkserver_preload(_LOADED_ONCE)

@@ -154,6 +154,8 @@ class Driver:
     say: Callable[[str], None] = lambda line: None
     repairs: int = field(default=0, init=False)
     _norms: dict[int, float] = field(default_factory=dict, init=False)
+    # Operators and blocks whose values were found or written.
+    _valued: set[tuple[int, int]] = field(default_factory=set, init=False)
 
     @property
     def layout(self) -> Layout:
@@ -201,8 +203,7 @@ class Driver:
 
     def _multiply(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> Array:
         """The product with S, p times for a power; returns the lengths of the columns of each, ``[p, B, k]``."""
-        values = [(self.plan, step.operator, block) for block in blocks]
-        self._round(step, "values", block_tasks.write_values, values)
+        self._write_values(step, blocks)
         source, lengths = cast(str, step.source), []
         for power in range(1, step.power + 1):
             target = raw if power == step.power else f"{step.target}/power-{power}"
@@ -224,6 +225,14 @@ class Driver:
             source = target
         block_tasks.forget_panel()
         return np.stack(lengths)
+
+    def _write_values(self, step: StepPlan, blocks: Sequence[int]) -> None:
+        """The values of the operator, once a run: tasks that find them damaged later on say so."""
+        missing = [block for block in blocks if (step.operator, block) not in self._valued]
+        if missing:
+            arguments = [(self.plan, step.operator, block) for block in missing]
+            self._round(step, "values", block_tasks.write_values, arguments)
+            self._valued.update((step.operator, block) for block in missing)
 
     def _normalize(self, step: StepPlan, raw: str, lengths: Array) -> tuple[str, Counter[str]]:
         """Find the factors, store them and apply them: returns the state that came out, and the events."""
@@ -366,6 +375,7 @@ class Driver:
         discard(damage.path)
         block_tasks.forget_panel()
         name, block = place
+        self._valued = {one for one in self._valued if one[1] != block}
         for step in self.steps:
             if step.target == name and name in self.manifest.finished:
                 self._mended(step, [block])
