@@ -1,6 +1,5 @@
 """The partitioned encoding is that of memory, with any blocks, panels and executor, and after any damage."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +80,17 @@ def test_executors_agree_bit_for_bit(tmp_path: Path) -> None:
     serial = encode(graph, tmp_path / "serial", memory=TINY, executor=Serial(), **arguments)
     threads = encode(graph, tmp_path / "threads", memory=TINY, executor=Threads(3), **arguments)
     assert torch.equal(serial.trajectory().storage, threads.trajectory().storage)
+
+
+def test_a_round_of_tasks_is_told_of_when_it_begins(tmp_path: Path) -> None:
+    """Before its first task is done: the clock and the bar would else be one part of a step late."""
+    told: list[tuple[str, str, int, int]] = []
+    encode(graph_of("random"), tmp_path, num_channels=6, num_steps=1, memory=TINY, tick=lambda *one: told.append(one))
+    begun = [(step, what) for step, what, done, _ in told if done == 0]
+    assert begun[:4] == [("start", "drawing"), ("0/1", "values"), ("0/1", "multiplying"), ("0/1", "norms")]
+    assert begun[4:6] == [("0/1", "Gram matrices"), ("0/1", "applying")]
+    for (step, what, done, total), after in zip(told, [*told[1:], ("", "", 0, 0)], strict=True):
+        assert after == (step, what, done + 1, total) if done < total else after[2] == 0
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -263,7 +273,7 @@ def test_columns_that_gram_matrices_cannot_tell_apart_take_the_last_rung(tmp_pat
 
 
 def cut_in_the_third_step(graph: rfp.Graph, folder: Path, **arguments: Any) -> None:
-    """Two steps are finished; of the third, which would be right, nothing is left: the second is read again."""
+    """Two steps are finished, of the third nothing is there."""
 
     def until_third(name: str, what: str, number: int, total: int) -> None:
         if name == "0/3":
@@ -271,7 +281,7 @@ def cut_in_the_third_step(graph: rfp.Graph, folder: Path, **arguments: Any) -> N
 
     with pytest.raises(KilledError):
         encode(graph, folder, tick=until_third, memory=TINY, **arguments)
-    shutil.rmtree(folder / "states" / "0" / "0003")
+    assert not (folder / "states" / "0" / "0003").exists()
 
 
 def test_a_block_of_the_last_rung_is_computed_again_from_what_was_stored(tmp_path: Path) -> None:

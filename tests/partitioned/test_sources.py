@@ -160,6 +160,10 @@ def test_a_changed_file_or_option_is_refused_with_the_difference(tmp_path: Path)
     with pytest.raises(FileError, match="directed is None there and True here"):
         encode_files(path, tmp_path / "store", options=ReadOptions(directed=True), **ARGUMENTS)
     stat = path.stat()
+    path.write_text(NUMBERS.replace("0 3\n", "0 4\n", 1))  # as long as before
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
+    with pytest.raises(FileError, match=r"edges\.txt had 639 bytes .* then and has 639 bytes"):
+        encode_files(path, tmp_path / "store", **ARGUMENTS)
     path.write_text(NUMBERS + "0 1\n")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     with pytest.raises(FileError, match=r"edges\.txt had 639 bytes .* then and has 643 bytes"):

@@ -31,7 +31,7 @@ from rfp.rounding import Rounding
 
 Array = NDArray[Any]
 
-# Is told (step, what, tasks done, tasks in all).
+# Is told (step, what, tasks done, tasks in all), also before the first is done.
 Tick = Callable[[str, str, int, int], None]
 
 
@@ -351,6 +351,7 @@ class Driver:
             done += 1
             self.tick(step.target, what, done, len(arguments))
 
+        self.tick(step.target, what, 0, len(arguments))
         return self.executor.map(task, arguments, one_more)
 
     def _mended(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:
