@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rfp.errors import ArgumentError
 from rfp.nn.layers import MLP, FeatureNorm
 from rfp.nn.multiplied_states import gram_products, kernels_multiply, weighted_products
+from rfp.nn.products_agree import products_agree
 from rfp.nn.replicated import each_affine, shared_affine
 from rfp.precision import matmul_precision
 
@@ -170,13 +171,19 @@ class TrajectoryProducts(nn.Module):
         by_grams = self.alpha is None and self.num_states <= 2 * self.num_channels
         # In full precision: where states of many steps nearly cancel, ten bits are not enough.
         with torch.autocast(states.device.type, enabled=False), matmul_precision("highest"):
-            if not each and kernels_multiply(states, self.first.size(-2), weighted=not by_grams):
-                if by_grams:
+            if not each and self._kernels_multiply(states, by_grams, of_pairs=pairs is not None):
+                if self.alpha is None:
                     return gram_products(states, self.first, self.second, pairs)
-                if self.alpha is not None and self.first.dim() == 2:
-                    return weighted_products(states, self.first, self.second, self.alpha, pairs)
+                return weighted_products(states, self.first, self.second, self.alpha, pairs)
             u, v = (states, states) if pairs is None else (states.index_select(-3, nodes) for nodes in pairs)
             return self._by_gram_matrices(u, v, each) if by_grams else self._by_channels(u, v, each)
+
+    def _kernels_multiply(self, states: Tensor, by_grams: bool, *, of_pairs: bool) -> bool:
+        """Whether kernels compute it: there are some for this form, and they compute what the plain form does."""
+        if not by_grams and (self.alpha is None or self.first.dim() > 2):
+            return False
+        taken = kernels_multiply(states, self.first.size(-2), weighted=not by_grams)
+        return taken and products_agree(states, self.first, self.alpha, of_pairs=of_pairs)
 
     def _by_gram_matrices(self, u: Tensor, v: Tensor, each: bool) -> Tensor:
         affine = each_affine if each else shared_affine
