@@ -8,6 +8,7 @@ form are multiplied too, both ways, in both directions. That waits for the devic
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -61,7 +62,7 @@ def _agree(states: Tensor, weight_shape: torch.Size, weighted: bool, of_pairs: b
         weights.append(made_up(num_channels, weight_shape[-2]))
     nodes = torch.arange(_ROWS, device=states.device)
     pairs = torch.stack([nodes, nodes.flip(0)]) if of_pairs else None
-    multiply = weighted_products if weighted else gram_products
+    multiply: Callable[..., Tensor] = weighted_products if weighted else gram_products
     found = _with_gradients(multiply, sample, weights, pairs)
     right = _with_gradients(_defined, sample.double(), [w.double() for w in weights], pairs)
     sizes = _with_gradients(_defined, sample.double().abs(), [w.double().abs() for w in weights], pairs)
@@ -69,10 +70,12 @@ def _agree(states: Tensor, weight_shape: torch.Size, weighted: bool, of_pairs: b
     return bool((torch.stack(lost) <= LOST).all())  # what is not a number does not agree
 
 
-def _with_gradients(multiply: object, states: Tensor, weights: list[Tensor], pairs: Tensor | None) -> list[Tensor]:
+def _with_gradients(
+    multiply: Callable[..., Tensor], states: Tensor, weights: list[Tensor], pairs: Tensor | None
+) -> list[Tensor]:
     """The products, and the gradients of their sum, each times its own number between 1 and 2."""
     learned = [weight.requires_grad_() for weight in weights]
-    y: Tensor = multiply(states, *learned, pairs)  # type: ignore[operator]
+    y = multiply(states, *learned, pairs)
     given = torch.linspace(1, 2, y.numel(), dtype=y.dtype, device=y.device).view_as(y)
     return [y.detach(), *torch.autograd.grad((y * given).sum(), learned)]
 
