@@ -78,6 +78,7 @@ def test_any_text_means_the_same_with_arrow_and_without(
         "0,1\n1,2\n-3,4\n",
         "0,1\n\n1,2\n   \n2,3",
         "a,b,c\n1,2,3\n",
+        "source,target",  # a header alone, and its line has no end
         "0,999999999999999999\n1,9223372036854775807\n",
     ],
 )

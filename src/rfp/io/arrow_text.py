@@ -47,6 +47,8 @@ def read_columns(prepared: bytes, delimiter: str, dialect: Dialect, types: dict[
     """Some columns by position, each one Arrow array; raises ``ArrowInvalid`` where a field is not of its type."""
     import pyarrow as pa
 
+    if dialect.header and b"\n" not in prepared:
+        prepared += b"\n"  # Arrow does not skip a line without an end
     try:
         return _read_blocks(prepared, delimiter, dialect, types, _BLOCK_BYTES)
     except pa.ArrowInvalid as error:
