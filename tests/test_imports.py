@@ -13,7 +13,8 @@ ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
     ["_version", "available", "errors", "hashing", "memo", "pages", "precision", "ragged", "rounding"],
-    ["atomic", "csr", "environment", "plain_values", "triton_hashing"],
+    ["atomic", "csr", "environment", "plain_values", "triton_launch"],
+    ["triton_hashing"],
     ["triton_norms", "triton_pattern"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],

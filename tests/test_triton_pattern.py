@@ -72,8 +72,10 @@ from rfp.csr import places
 from rfp.operator_norms import norm_of, rounding_norm
 from rfp.operators import MatrixOperator, from_name
 from rfp.operators.triton_values import operator_values
-from rfp.triton_norms import schur_bounds
+from rfp.triton_norms import norm_with_long_rows, schur_bounds
 
+hubs = torch.stack([torch.arange(140) % 2, torch.arange(140)])  # two rows of 70 entries, and their loops
+GRAPHS.append(Graph(torch.cat([hubs, hubs.flip(0)], 1), 301))
 for graph in GRAPHS:
     found = sort_edges(graph)
     for name, value in zip(names := ["adjacency", "random_walk"], operator_values(names, found, torch.float32)):
@@ -84,6 +86,9 @@ for graph in GRAPHS:
         torch.testing.assert_close(schur_bounds(operator.csr, graph.offsets), expected, rtol=1e-12, atol=0)
         long_rows = rounding_norm(operator, graph.offsets)
         torch.testing.assert_close(rounding_norm(MatrixOperator(csr), graph.offsets), long_rows, rtol=1e-6, atol=0)
+        if graph.num_graphs == 1:
+            for one in (csr, operator.csr):
+                torch.testing.assert_close(norm_with_long_rows(expected, one), long_rows, rtol=1e-6, atol=0)
 print("equal")
 """
 

@@ -13,7 +13,7 @@ Meaning of the input, the same in every path:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _HASH_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}
 # Nodes for each edge beyond which work on the edges alone is the smaller part.
 _MOSTLY_ISOLATED = 64
+# Nodes of a small graph: those of the largest that a kernel holds as a dense matrix. How many edges the graphs of a
+# batch may look at together, each at all of them: 512 molecules at once.
+_SMALL = 128
+_MOST_LOOKED_AT = 1 << 24
 
 
 def _edge_words(source: Tensor, target: Tensor) -> Tensor:
@@ -103,10 +107,18 @@ class Graph:
     ) -> Graph:
         """A graph whose parts are known to fit: nothing is looked at, so a GPU is not waited for."""
         graph = object.__new__(cls)
-        known = (known_keys, known_batch, known_sizes)
-        given = (edge_index, num_nodes, edge_weight, ptr, max_size, padded, *known, Memo())
-        for part, value in zip(fields(cls), given, strict=True):
-            object.__setattr__(graph, part.name, value)
+        graph.__dict__.update(
+            edge_index=edge_index,
+            num_nodes=num_nodes,
+            edge_weight=edge_weight,
+            ptr=ptr,
+            max_size=max_size,
+            padded=padded,
+            known_keys=known_keys,
+            known_batch=known_batch,
+            known_sizes=known_sizes,
+            memo=Memo(),
+        )
         return graph
 
     def __post_init__(self) -> None:
@@ -164,8 +176,10 @@ class Graph:
         """``ptr``, made explicit for a single graph: ``[num_graphs + 1]``."""
         if self.ptr is not None:
             return self.ptr.to(self.device)
-        # Made where it is wanted: a copy from the host would be waited for.
-        return self.num_nodes * torch.arange(2, device=self.device)
+        # Made where it is wanted, and at once: a copy from the host would be waited for.
+        if self.num_nodes:
+            return torch.arange(0, self.num_nodes + 1, self.num_nodes, device=self.device)
+        return torch.zeros(2, dtype=torch.long, device=self.device)
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -192,6 +206,8 @@ class Graph:
             return self.known_sizes
         if not self.num_graphs:
             return 0, 0
+        if self.num_graphs == 1 and not self.padded:
+            return self.num_nodes, self.num_nodes
         smallest, largest = torch.stack(torch.aminmax(self.sizes)).tolist()
         return smallest, largest
 
@@ -239,6 +255,22 @@ class Graph:
         """Whether :attr:`kernel_pattern` can be asked for."""
         fits = self.num_nodes > 0 and self.num_nodes + self.num_edges < 2**31
         return self.device.type == "cuda" and fits and not self.padded and triton_available()
+
+    @property
+    def is_small_batch(self) -> bool:
+        """Whether its graphs are known to be small, and few enough that each may look at the edges of all."""
+        if self.num_graphs == 1:
+            largest = self.num_nodes
+        elif self.known_sizes is not None:
+            largest = self.known_sizes[1]
+        else:
+            return False
+        return largest <= _SMALL and self.num_graphs * self.num_edges <= _MOST_LOOKED_AT
+
+    def learn_keys(self, keys: Tensor) -> None:
+        """Take these for :attr:`keys`, where a kernel has found them on its way to something else."""
+        if self.known_keys is None:
+            self.__dict__["keys"] = keys
 
     @cached_property
     def pattern(self) -> CSR:

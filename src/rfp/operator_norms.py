@@ -97,6 +97,8 @@ def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -
     Returns:
         ``[G]`` float64; ``None`` where :func:`norm_of` is. O(m).
     """
+    if isinstance(operator, MatrixOperator) and operator.rounding_norm is not None:
+        return operator.rounding_norm
     norm = norm_of(operator, ptr)
     if norm is None or (largest is not None and largest <= LONG_ROW):
         return norm
@@ -105,6 +107,10 @@ def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -
         return with_long_rows(norm, (matrix != 0).sum(1), matrix.square().sum(1), ptr)
     if isinstance(operator, MatrixOperator):
         csr = operator.csr
+        if len(ptr) == 2 and _by_kernels(csr):
+            from rfp.triton_norms import norm_with_long_rows
+
+            return norm_with_long_rows(norm, csr)
         return with_long_rows(norm, csr.row_lengths, csr.row_sums(csr.value.double().square()), ptr)
     return norm
 

@@ -1,9 +1,9 @@
-"""How exactly float32 matrices are multiplied on a GPU, within a block."""
+"""In what precision a block computes: how exactly float32 matrices are multiplied on a GPU, and without autocast."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -21,3 +21,8 @@ def matmul_precision(kind: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[object]:
+    """A block in the types that its tensors have. Autocast is left only where it is on, for leaving it takes time."""
+    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()

@@ -31,6 +31,8 @@ from torch import Tensor
 UNITS = 8.0
 # Entries of a row beyond which the unit grows with them: sums of equal terms were off by 0.035 units for each term.
 LONG_ROW = 64
+# :func:`rounding_unit` of float32, where a kernel needs a number.
+FLOAT32_UNIT = UNITS * 2.0**-23
 
 
 def rounding_unit(dtype: torch.dtype) -> float:

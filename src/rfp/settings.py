@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, fields
 from operator import index
 from pathlib import Path
@@ -153,9 +152,8 @@ class Settings:
 
     def with_seed(self, seed: int, cache: str | Path | None = None) -> Settings:
         """The same with another seed and cache, both of the right type: all else has been checked already."""
-        other = copy(self)
-        other._set("seed", seed)
-        other._set("cache", cache)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, seed=seed, cache=cache)
         return other
 
     @property

@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 
 import torch
 import triton
 import triton.language as tl
 
-from rfp.hashing import stream_keys
+from rfp.hashing import mix, signed
 from rfp.triton_hashing import GOLDEN_WORD, mixed_word
+from rfp.triton_launch import on_device
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
 DISTRIBUTION_CODES = {"normal": 1, "rademacher": 2, "uniform": 3}
@@ -46,10 +46,11 @@ def draw_pairs(stream, key, node, pair, DISTRIBUTION: tl.constexpr):
     return (high * 2 - 16777215).to(tl.float32) * scale, (low * 2 - 16777215).to(tl.float32) * scale
 
 
-@triton.jit(do_not_specialize=["first", "rows"])
+@triton.jit(do_not_specialize=["root", "first_trajectory", "first", "rows"])
 def _features_kernel(
     out,  # [rows, B, k]
-    streams,  # [B]
+    root,
+    first_trajectory,
     keys,  # [num_graphs]
     batch,  # [n], or anything if SINGLE
     offsets,  # [num_graphs + 1]
@@ -62,9 +63,9 @@ def _features_kernel(
     DISTRIBUTION: tl.constexpr,
     SINGLE: tl.constexpr,
 ):
-    """Grid: (blocks of rows, trajectories). Rows are the nodes from ``first`` on."""
+    """Grid: (blocks of rows, trajectories). Rows are the nodes from ``first`` on; ``root`` is the hash of the seed."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    b = tl.program_id(1)
+    b = tl.program_id(1).to(tl.int64)
     live = row < rows
     node = row + first
     if SINGLE:
@@ -73,7 +74,7 @@ def _features_kernel(
         graph = tl.load(batch + node, mask=live, other=0)
         node -= tl.load(offsets + graph, mask=live, other=0)
         key = tl.load(keys + graph, mask=live, other=0)[:, None]
-    stream = tl.load(streams + b)
+    stream = mixed_word(root + (first_trajectory + b + 1) * GOLDEN_WORD)
     target = out + (row * num_trajectories + b)[:, None] * k
     for start in range(0, k, 2 * PAIRS):
         pair = start // 2 + tl.arange(0, PAIRS)
@@ -97,19 +98,19 @@ def launch(seed, trajectories, keys, batch, offsets, first, rows, num_channels, 
     out = torch.empty(rows, len(trajectories), num_channels, device=keys.device)
     if not out.numel():
         return out
-    streams = stream_keys(seed, trajectories, keys.device)
     pairs = min(triton.next_power_of_2(-(-num_channels // 2)), 32)
     block = 256 // pairs
-    with torch.cuda.device(out.device) if out.is_cuda else nullcontext():
-        _features_kernel[(triton.cdiv(rows, block), len(streams))](
+    with on_device(out):
+        _features_kernel[(triton.cdiv(rows, block), len(trajectories))](
             out,
-            streams,
+            mix(signed(seed)),
+            trajectories.start,
             keys,
             keys if batch is None else batch,
             offsets,
             first,
             rows,
-            len(streams),
+            len(trajectories),
             num_channels,
             ROWS=block,
             PAIRS=pairs,

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from rfp import hashing
+from rfp.triton_launch import on_device
 
 GOLDEN_WORD = tl.constexpr(hashing.GOLDEN)
 _FIRST = tl.constexpr(hashing._MULTIPLIER_1)
@@ -46,6 +45,13 @@ def edge_ends(edge_index, edge, live, to_target, step):
 
 
 @triton.jit
+def edge_words(source, target):
+    """The word of each edge, from its ends in node numbers of its graph."""
+    word = mixed_word(source * _SOURCE + target * GOLDEN_WORD)
+    return tl.where(word == 0, _LOOP_AT_ZERO, word)
+
+
+@triton.jit
 def add_edge_words(sums, source, target, live, batch, offsets, SINGLE: tl.constexpr):
     """Add the word of every edge to the sum of its graph. Integers wrap, so the order of the additions is nothing.
 
@@ -62,8 +68,7 @@ def add_edge_words(sums, source, target, live, batch, offsets, SINGLE: tl.conste
         first = tl.load(offsets + graph, mask=live, other=0).to(tl.int64)
         source -= first
         target -= first
-    word = mixed_word(source * _SOURCE + target * GOLDEN_WORD)
-    word = tl.where(word == 0, _LOOP_AT_ZERO, word)
+    word = edge_words(source, target)
     if SINGLE:
         tl.atomic_add(sums, tl.sum(tl.where(live, word, 0), axis=0), sem="relaxed")
     else:
@@ -112,7 +117,7 @@ def graph_keys(edge_index: Tensor, offsets: Tensor, batch: Tensor | None) -> Ten
     sums = torch.zeros(num_graphs, dtype=torch.int64, device=edge_index.device)
     if not num_graphs:
         return sums
-    with torch.cuda.device(sums.device) if sums.is_cuda else nullcontext():
+    with on_device(sums):
         if num_edges:
             _edges_kernel[(triton.cdiv(num_edges, _BLOCK),)](
                 edge_index,

@@ -1,9 +1,7 @@
 # mypy: ignore-errors
-"""Triton: :func:`rfp.operator_norms.schur_bound` of a sparse matrix, in three kernels instead of forty."""
+"""Triton: the norms of :mod:`rfp.operator_norms` of a sparse matrix, in two or three kernels instead of forty."""
 
 from __future__ import annotations
-
-from contextlib import nullcontext
 
 import torch
 import triton
@@ -11,9 +9,12 @@ import triton.language as tl
 from torch import Tensor
 
 from rfp.csr import CSR, places
+from rfp.rounding import LONG_ROW
+from rfp.triton_launch import on_device
 
 _BLOCK = 256
 _NODES = 128
+_LONG_ROW = tl.constexpr(LONG_ROW)
 
 
 @triton.jit(do_not_specialize=["num_entries", "num_nodes"])
@@ -47,7 +48,7 @@ def _sums_kernel(
 
 
 @triton.jit
-def _ratio(total, weight):
+def over_root(total, weight):
     """Total by root of weight; 0 / 0 of an empty row is 0."""
     return tl.where(total == 0, 0.0, total / tl.sqrt(tl.where(total == 0, 1.0, weight)))
 
@@ -63,12 +64,82 @@ def _largest_kernel(rows, columns, row_weight, column_weight, ptr, out, NODES: t
     for first in range(start, stop, NODES):
         node = first + tl.arange(0, NODES)
         live = node < stop
-        row = _ratio(tl.load(rows + node, mask=live, other=0.0), tl.load(row_weight + node, mask=live, other=1.0))
+        row = over_root(tl.load(rows + node, mask=live, other=0.0), tl.load(row_weight + node, mask=live, other=1.0))
         column = tl.load(columns + node, mask=live, other=0.0)
-        column = _ratio(column, tl.load(column_weight + node, mask=live, other=1.0))
+        column = over_root(column, tl.load(column_weight + node, mask=live, other=1.0))
         of_rows = tl.maximum(of_rows, row)
         of_columns = tl.maximum(of_columns, column)
     tl.store(out + graph, tl.sqrt(tl.max(of_rows, axis=0) * tl.max(of_columns, axis=0)))
+
+
+@triton.jit(do_not_specialize=["num_nodes"])
+def _beyond_kernel(
+    value,  # [nnz]
+    crow,  # [n + 1]
+    holes,  # [n], read if HOLES
+    found,  # [2] int64: the most entries of a row; the sum below, the bits of a float64
+    num_nodes,
+    HOLES: tl.constexpr,
+    NODES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    r"""Add up :math:`(g_i - 1)^2 S_{ij}^2` (:func:`rfp.operator_norms.rounding_norm`) over the long rows of a graph."""
+    first = tl.program_id(0).to(tl.int64) * NODES
+    number = tl.arange(0, NODES)
+    live = first + number < num_nodes
+    start = tl.load(crow + first + number, mask=live, other=0)
+    length = tl.load(crow + first + number + 1, mask=live, other=0) - start
+    if HOLES:
+        length -= tl.load(holes + first + number, mask=live, other=0).to(length.dtype)
+    longest = tl.max(length, axis=0)
+    if longest > _LONG_ROW:
+        tl.atomic_max(found, longest.to(tl.int64), sem="relaxed")
+        times = length.to(tl.float64) / _LONG_ROW - 1
+        total = tl.zeros([BLOCK], tl.float64)
+        at = tl.max(tl.where(length > _LONG_ROW, number, -1), axis=0)
+        while at >= 0:  # one long row after the other
+            stop = tl.load(crow + first + at + 1)
+            weight = tl.sum(tl.where(number == at, times, 0.0), axis=0)
+            for begin in range(tl.load(crow + first + at), stop, BLOCK):
+                entry = begin + tl.arange(0, BLOCK)
+                s = weight * tl.load(value + entry, mask=entry < stop, other=0.0).to(tl.float64)
+                total += s * s
+            at = tl.max(tl.where((length > _LONG_ROW) & (number < at), number, -1), axis=0)
+        tl.atomic_add((found + 1).to(tl.pointer_type(tl.float64)), tl.sum(total, axis=0), sem="relaxed")
+
+
+@triton.jit
+def _rounding_norm_kernel(norm, found, out):
+    """The smaller of the two bounds."""
+    times = tl.maximum(tl.load(found).to(tl.float64) / _LONG_ROW, 1.0)
+    beyond = tl.load(found + 1).to(tl.float64, bitcast=True)
+    known = tl.load(norm)
+    tl.store(out, tl.minimum(known * times, known + tl.sqrt(beyond)))
+
+
+def norm_with_long_rows(norm: Tensor, csr: CSR) -> Tensor:
+    """:func:`rfp.operator_norms.with_long_rows` of one graph, ``[1]`` float64; nothing is waited for.
+
+    Args:
+        norm: ``[1]`` float64.
+        csr: The matrix, of finite entries.
+    """
+    found = torch.zeros(2, dtype=torch.int64, device=norm.device)
+    out = torch.empty_like(norm)
+    with on_device(norm):
+        if csr.nnz:
+            _beyond_kernel[(triton.cdiv(csr.num_rows, _NODES),)](
+                csr.value,
+                csr.crow,
+                csr.crow if csr.holes is None else csr.holes,
+                found,
+                csr.num_rows,
+                HOLES=csr.holes is not None,
+                NODES=_NODES,
+                BLOCK=_BLOCK,
+            )
+        _rounding_norm_kernel[(1,)](norm, found, out)
+    return out
 
 
 def schur_bounds(csr: CSR, ptr: Tensor) -> Tensor:
@@ -80,7 +151,7 @@ def schur_bounds(csr: CSR, ptr: Tensor) -> Tensor:
     """
     n, num_graphs, place = csr.num_rows, len(ptr) - 1, csr.memo.of(places, csr)
     row_sums, column_sums, rows, columns = torch.zeros(4, n, dtype=torch.float64, device=ptr.device).unbind()
-    with torch.cuda.device(ptr.device) if ptr.is_cuda else nullcontext():
+    with on_device(ptr):
         if csr.nnz:
             grid = (triton.cdiv(csr.nnz, _BLOCK),)
             entries, sizes = (place, csr.value), (csr.nnz, n)

@@ -8,7 +8,6 @@ the first holds their sum and the others are *holes*, zeros that no product sees
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from rfp.csr import CSR, places
 from rfp.triton_hashing import GOLDEN_WORD, add_edge_words, edge_ends, mixed_word
+from rfp.triton_launch import on_device
 
 BLOCK = 256
 INT32_MAX = 2**31 - 1
@@ -146,7 +146,7 @@ def _rows_kernel(
     tl.store(sums + graph, mixed_word(mixed_word(nodes * GOLDEN_WORD + 1) + words), mask=there)
 
 
-def _floating(weight: Tensor) -> Tensor:
+def floating(weight: Tensor) -> Tensor:
     """Weights as the kernel reads them."""
     return weight.contiguous() if weight.dtype in (torch.float32, torch.float64) else weight.double()
 
@@ -174,7 +174,7 @@ def launch_edge_sort(
     weighted = edge_weight is not None
     if weighted:
         in_degree, out_degree = in_degree.view(torch.float64), out_degree.view(torch.float64)
-    with torch.cuda.device(device) if place.is_cuda else nullcontext():
+    with on_device(place):
         _places_kernel[(triton.cdiv(num_entries, BLOCK),)](
             edge_index,
             keys if batch is None else batch,
@@ -197,7 +197,7 @@ def launch_edge_sort(
         _rows_kernel[(triton.cdiv(max(num_entries, num_graphs), BLOCK),)](
             place,
             order,
-            value if edge_weight is None else _floating(edge_weight),
+            value if edge_weight is None else floating(edge_weight),
             offsets,
             crow,
             col,

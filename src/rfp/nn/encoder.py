@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import sub
 from typing import Any, Unpack
 
 import torch
@@ -18,6 +19,7 @@ from rfp.graph import Graph
 from rfp.nn.counted_draws import CountedDraws
 from rfp.one_loop import run_problem
 from rfp.operators import Operator
+from rfp.precision import without_autocast
 from rfp.ragged import offsets, repeated
 from rfp.settings import Arguments, Settings, as_integer, shows_settings
 from rfp.sinks import Memory
@@ -127,7 +129,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         if x is None and not isinstance(graph, Tensor):
             x = getattr(graph, "x", None)
         read = unchecked_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
-        with torch.autocast(read.device.type, enabled=False):
+        with without_autocast(read.device.type):
             return self._encode(read, x)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -146,7 +148,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             in evaluation for ``eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
         """
         read = unchecked_graph(graph)
-        with torch.autocast(read.device.type, enabled=False):
+        with without_autocast(read.device.type):
             known = self._known(self._next_settings(), read)
             if isinstance(known, Tensor):
                 return self._averaged(known)
@@ -164,7 +166,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         if self.learned:
             raise ArgumentError("draws of a learned operator change with its parameters; use draw() and complete()")
         read = unchecked_graph(graph)
-        with torch.autocast(read.device.type, enabled=False):
+        with without_autocast(read.device.type):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
             flat = encode_graph(read, self.settings, features=features, looks=not self.training).flat()
         return flat.view(number, -1, *flat.shape[1:])
@@ -187,7 +189,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
                 "drawn must be what draw() returned, of shape [B, n, drawn_channels] = "
                 f"[B, {read.num_nodes}, {self.drawn_channels}], got {list(drawn.shape)}"
             )
-        with torch.autocast(read.device.type, enabled=False):
+        with without_autocast(read.device.type):
             return self._averaged(self._completed(self._as_known(drawn), read, x))
 
     def _encode(self, graph: Graph, x: Tensor | None) -> Tensor:
@@ -340,7 +342,7 @@ def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, i
             bounds = list(accumulate(counted, initial=0))
     if len(bounds) != len(ptr) or bounds[-1] != num_nodes:
         return None
-    sizes = [stop - start for start, stop in pairwise(bounds)]
+    sizes = list(map(sub, bounds[1:], bounds))
     return min(sizes), max(sizes)
 
 

@@ -6,13 +6,13 @@ its place where :func:`kernels_multiply` says so.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rfp.available import triton_available
+from rfp.triton_launch import on_device
 
 # The largest T, and with channel weights the largest m, whose tiles fit on chip.
 KERNEL_MAX_STATES = 128
@@ -54,7 +54,7 @@ def gram_products(states: Tensor, first: Tensor, second: Tensor, pairs: Tensor |
     from rfp.nn.triton_gram_products import launch_grams
 
     leading, pairs = states.shape[:-3], _laid_out(pairs)
-    with _device_of(states):
+    with on_device(states):
         grams: Tensor = launch_grams(states.view(-1, *states.shape[-3:]), pairs)  # type: ignore[no-untyped-call]
         rows = grams.flatten(0, 1)
         y: Tensor = GramProducts.apply(  # type: ignore[no-untyped-call]
@@ -80,7 +80,7 @@ def weighted_products(
         ``[rows, m]`` or ``[L, rows, m]``.
     """
     leading, pairs = states.shape[:-3], _laid_out(pairs)
-    with _device_of(states):
+    with on_device(states):
         y: Tensor = WeightedProducts.apply(  # type: ignore[no-untyped-call]
             states.view(-1, *states.shape[-3:]), first, second, alpha, pairs
         )
@@ -90,10 +90,6 @@ def weighted_products(
 def _laid_out(pairs: Tensor | None) -> Tensor | None:
     """With the nodes of either end one after the other."""
     return pairs if pairs is None or pairs.stride(1) == 1 else pairs.contiguous()
-
-
-def _device_of(states: Tensor) -> Any:
-    return torch.cuda.device(states.device) if states.is_cuda else nullcontext()
 
 
 class GramProducts(torch.autograd.Function):
@@ -120,7 +116,7 @@ class GramProducts(torch.autograd.Function):
         grams, first, second = ctx.saved_tensors
         if not len(grams):
             return None, torch.zeros_like(first), torch.zeros_like(second), None
-        with _device_of(grams):
+        with on_device(grams):
             both: tuple[Tensor, Tensor] = launch_gram_products_gradient(  # type: ignore[no-untyped-call]
                 grad.contiguous(), grams, first, second, ctx.pairs
             )
@@ -150,7 +146,7 @@ class WeightedProducts(torch.autograd.Function):
         states, first, second, alpha, pairs = ctx.saved_tensors
         if not grad.size(1):
             return None, torch.zeros_like(first), torch.zeros_like(second), torch.zeros_like(alpha), None
-        with _device_of(states):
+        with on_device(states):
             all_three: tuple[Tensor, Tensor, Tensor] = launch_weighted_products_gradient(  # type: ignore[no-untyped-call]
                 grad.contiguous(), states, first, second, alpha, pairs
             )

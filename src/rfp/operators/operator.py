@@ -62,11 +62,18 @@ def blocks_of(operator: Operator) -> list[DenseBlock] | None:
 
 @dataclass(frozen=True)
 class MatrixOperator:
-    """A sparse matrix as an operator; never differentiated through. ``norm``: :func:`rfp.operator_norms.norm_of`."""
+    """A sparse matrix as an operator; never differentiated through.
+
+    Args:
+        csr: S.
+        norm: What :func:`rfp.operator_norms.norm_of` is known to be.
+        rounding_norm: ``[G]`` float64, what :func:`rfp.operator_norms.rounding_norm` is known to be.
+    """
 
     csr: CSR
     differentiable: bool = False
     norm: float | None = None
+    rounding_norm: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from rfp.triton_launch import on_device
 from rfp.triton_pattern import BLOCK, KernelPattern
 
 # Where `rfp.operators.predefined` cuts degrees off, before it divides by them: the smallest normal float64.
@@ -29,12 +29,14 @@ def _degree(node, live, crow, out_degree, WEIGHTED: tl.constexpr):
 
 
 @triton.jit
-def _inverse(degree):
+def inverse(degree):
+    """Of degrees; 0 where there is none."""
     return tl.where(degree > 0, 1.0 / tl.maximum(degree, _TINY), 0.0)
 
 
 @triton.jit
-def _inverse_root(degree):
+def inverse_root(degree):
+    """Of degrees, one over the root; 0 where there is none."""
     return tl.where(degree > 0, 1.0 / tl.sqrt(tl.maximum(degree, _TINY)), 0.0)
 
 
@@ -68,7 +70,7 @@ def _values_kernel(
         tl.store(out + ADJACENCY * apart + entry, a.to(kind), mask=live)
     out_of_row = _degree(row, live, crow, out_degree, WEIGHTED)
     if RANDOM_WALK >= 0:
-        walk = _inverse(out_of_row) * a
+        walk = inverse(out_of_row) * a
         tl.store(out + RANDOM_WALK * apart + entry, walk.to(kind), mask=live)
     if (NORMALIZED >= 0) | (LAPLACIAN >= 0):
         column = here - row * num_nodes
@@ -79,8 +81,8 @@ def _values_kernel(
         no_loop_at_column = (tl.load(loop + column, mask=live, other=1.0) == 0).to(tl.float64)
         into_column = tl.load(in_degree + column, mask=live, other=0).to(tl.float64)
         looped = tl.where(diagonal & (a == 0), 1.0, a)
-        left = _inverse_root(out_of_row + no_loop_at_row)
-        normalized = left * looped * _inverse_root(into_column + no_loop_at_column)
+        left = inverse_root(out_of_row + no_loop_at_row)
+        normalized = left * looped * inverse_root(into_column + no_loop_at_column)
         if NORMALIZED >= 0:
             tl.store(out + NORMALIZED * apart + entry, normalized.to(kind), mask=live)
         if LAPLACIAN >= 0:
@@ -89,7 +91,7 @@ def _values_kernel(
 
 
 # Name -> the argument of the kernel that says which row its values go to.
-_ARGUMENTS = {
+OPERATOR_ARGUMENTS = {
     "adjacency": "ADJACENCY",
     "normalized_adjacency": "NORMALIZED",
     "normalized_laplacian": "LAPLACIAN",
@@ -107,9 +109,9 @@ def operator_values(names: Sequence[str], edges: KernelPattern, dtype: torch.dty
     """
     csr = edges.pattern
     out = torch.empty(len(names), csr.nnz, dtype=dtype, device=csr.col.device)
-    rows = dict.fromkeys(_ARGUMENTS.values(), -1)
-    rows |= {_ARGUMENTS[name]: i for i, name in enumerate(names)}
-    with torch.cuda.device(out.device) if out.is_cuda else nullcontext():
+    rows = dict.fromkeys(OPERATOR_ARGUMENTS.values(), -1)
+    rows |= {OPERATOR_ARGUMENTS[name]: i for i, name in enumerate(names)}
+    with on_device(out):
         _values_kernel[(triton.cdiv(csr.nnz, BLOCK),)](
             edges.place,
             csr.crow,

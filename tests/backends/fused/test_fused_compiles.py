@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 SMALL = {
     "out": "*fp32", "features": "*fp32", "crow": "*i32", "col": "*i32", "value": "*fp32", "ptr": "*i64", "keys": "*i64",
-    "root": "i64", "units": "*fp64",
+    "root": "i64", "norms": "*fp64",
     "dropped": "*i64", "num_trajectories": "i32", "num_operators": "i32", "row_operators": "i32",
     "nnz": "i32", "num_steps": "i32", "normalize_every": "i32", "k": "i32", "above": "i32",
 }  # fmt: skip

@@ -8,8 +8,8 @@ in a fixed order: the same graph on the same GPU gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 import torch
@@ -32,6 +32,7 @@ from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.normalization import Events, column_lengths, count_events
 from rfp.operators import MatrixOperator, Operator
 from rfp.rounding import Rounding
+from rfp.triton_launch import RepeatedLaunches, on_device
 
 # Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
 # another. Entries of each row that it asks for at a time.
@@ -74,9 +75,11 @@ def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events
     """Compute all steps without waiting for the device; then, once: what happened, if all of them are to be trusted."""
     stages = Stages(problem, operator)
     product = torch.empty(out.size(0), out.size(1), out.size(3), device=out.device)
-    out[:, :, 0] = problem.features.transpose(0, 1)
-    for p in range(1, problem.num_steps + 1):
-        stages.step(out[:, :, p - 1], product, out[:, :, p], p)
+    states = out.unbind(2)
+    states[0].copy_(problem.features.transpose(0, 1))
+    with on_device(out):
+        for p, (source, target) in enumerate(pairwise(states), start=1):
+            stages.step(source, product, target, p)
     try:
         return stages.trusted()
     except NotFiniteError:
@@ -97,7 +100,8 @@ def cuda_sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
         target = torch.empty_like(a)
         normalize = stages.normalizes(p)
         rounding = stages.rounding_so_far() if normalize else None
-        stages.step(a, product, target, p)
+        with on_device(a):
+            stages.step(a, product, target, p)
         events = stages.trusted() if normalize else {}
         if events is None:
             careful, events = ladder(product.transpose(0, 1), rounding)
@@ -127,14 +131,16 @@ class Stages:
         if problem.features.is_cuda:
             processors = torch.cuda.get_device_properties(self.device).multi_processor_count
         self.programs = min(processors * _PROGRAMS[self.width], self.blocks)
-        matrix = torch.zeros(self.num_trajectories, self.width, self.width, dtype=torch.float64, device=self.device)
-        self.grams = matrix[:, None].repeat(1, self.programs, 1, 1)
-        self.gram, self.weight = matrix, torch.empty_like(matrix)
+        # W, the Gram matrix and its parts: each is written before it is read.
+        square = (self.num_trajectories, self.width, self.width)
+        self.weight, self.gram = torch.empty(2, *square, dtype=torch.float64, device=self.device).unbind()
+        self.grams = torch.empty(square[0], self.programs, *square[1:], dtype=torch.float64, device=self.device)
         self.status = torch.zeros(self.num_trajectories, STATUS_WORDS, dtype=torch.int32, device=self.device)
         self.pieces = torch.empty(self.plan.num_pieces, self.num_trajectories, self.k, device=self.device)
         self.every = problem.normalize_every
         self.last = problem.num_steps // self.every * self.every  # the last normalisation
         self.factorized = 0
+        self._launch = RepeatedLaunches()
         # Lengths of the columns and what rounding may have added to them, as the kernels keep them.
         self.rounding = torch.zeros(self.num_trajectories, 2, self.width, dtype=torch.float64, device=self.device)
         self.rounding[:, 0, : self.k] = column_lengths(problem.features, problem.ptr)[0]
@@ -157,12 +163,11 @@ class Stages:
         if not self.num_rows:
             return
         normalize = self.normalizes(p)
-        with torch.cuda.device(self.device) if source.is_cuda else nullcontext():
-            self.multiply(source, product if normalize else target)
-            if normalize:
-                self.normalize(product, target)
-            elif self.normalization != "none" and p < self.last:
-                self.measure(target)
+        self.multiply(source, product if normalize else target)
+        if normalize:
+            self.normalize(product, target)
+        elif self.normalization != "none" and p < self.last:
+            self.measure(target)
 
     def trusted(self) -> Events | None:
         """What happened in the steps since the last call; ``None`` if one is not sound. Waits for the device."""
@@ -189,55 +194,54 @@ class Stages:
         self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
     ) -> None:
         rows = _PRODUCT_TILE[self.width] // self.width
-        product_kernel[(-(-len(row) // rows), self.num_trajectories)](
-            source,
-            target,
-            self.pieces,
-            row,
-            begin,
-            end,
-            self.csr.col,
-            self.csr.value,
-            len(row),
-            num_pieces,
-            self.num_trajectories,
-            source.stride(0),
-            source.stride(1),
-            target.stride(0),
-            target.stride(1),
-            self.k,
-            K=self.width,
-            ROWS=rows,
-            UNROLL=_UNROLL[self.width],
-            UNIT=unit,
+        self._launch(
+            "pieces" if unit else "product",
+            product_kernel,
+            (-(-len(row) // rows), self.num_trajectories),
+            (source, target),
+            (
+                self.pieces,
+                row,
+                begin,
+                end,
+                self.csr.col,
+                self.csr.value,
+                len(row),
+                num_pieces,
+                self.num_trajectories,
+                *source.stride()[:2],
+                *target.stride()[:2],
+                self.k,
+            ),
+            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width], "UNIT": unit},
             num_warps=1,
         )
 
     def measure(self, product: Tensor) -> None:
         """Note how long the columns of a product are that is not normalised: one more pass over it."""
         self._gram(product, diagonal=True)
-        rounding_kernel[(self.num_trajectories,)](self.gram, self.rounding, self.unit, K=self.width, num_warps=1)
+        small = (self.gram, self.rounding, self.unit)
+        self._launch("measure", rounding_kernel, (self.num_trajectories,), (), small, {"K": self.width}, num_warps=1)
 
     def _gram(self, source: Tensor, diagonal: bool) -> None:
-        b = self.num_trajectories
-        gram_kernel[(self.programs, b)](
-            source,
-            self.grams,
-            self.status,
-            self.num_rows,
-            self.blocks,
-            source.stride(0),
-            source.stride(1),
-            self.k,
-            self.grams.stride(0),
-            K=self.width,
-            ROWS=self.rows,
-            L2=diagonal,
+        b, apart = self.num_trajectories, self.grams.stride(0)
+        self._launch(
+            "squares" if diagonal else "gram",
+            gram_kernel,
+            (self.programs, b),
+            (source,),
+            (self.grams, self.status, self.num_rows, self.blocks, *source.stride()[:2], self.k, apart),
+            {"K": self.width, "ROWS": self.rows, "L2": diagonal},
             num_warps=4,
         )
-        parts = (self.programs, self.grams.stride(0))
-        sum_kernel[(self.width * self.width // 64, b)](
-            self.grams, self.gram, *parts, K=self.width, WORDS=64, num_warps=2
+        self._launch(
+            "sum",
+            sum_kernel,
+            (self.width * self.width // 64, b),
+            (),
+            (self.grams, self.gram, self.programs, apart),
+            {"K": self.width, "WORDS": 64},
+            num_warps=2,
         )
 
     def normalize(self, source: Tensor, target: Tensor) -> None:
@@ -246,22 +250,22 @@ class Stages:
         l2 = self.normalization == "l2"
         self._gram(source, diagonal=l2)
         matrices = (self.gram, self.weight, self.status, self.rounding, self.unit)
-        factor_kernel[(b,)](*matrices, self.k, K=self.width, L2=l2, num_warps=4)
-        apply_kernel[(self.programs, b)](
-            source,
-            target,
-            self.weight,
-            self.status,
-            self.num_rows,
-            self.blocks,
-            source.stride(0),
-            source.stride(1),
-            target.stride(0),
-            target.stride(1),
-            self.k,
-            K=self.width,
-            ROWS=self.rows,
-            L2=l2,
+        self._launch("factor", factor_kernel, (b,), (), (*matrices, self.k), {"K": self.width, "L2": l2}, num_warps=4)
+        self._launch(
+            "apply",
+            apply_kernel,
+            (self.programs, b),
+            (source, target),
+            (
+                self.weight,
+                self.status,
+                self.num_rows,
+                self.blocks,
+                *source.stride()[:2],
+                *target.stride()[:2],
+                self.k,
+            ),
+            {"K": self.width, "ROWS": self.rows, "L2": l2},
             num_warps=4,
         )
         self.factorized += b

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
@@ -31,8 +30,8 @@ from rfp.hashing import mix, signed
 from rfp.normalization import Events
 from rfp.operator_norms import rounding_norm
 from rfp.operators import MatrixOperator
-from rfp.rounding import LONG_ROW, rounding_unit
 from rfp.triton_features import DISTRIBUTION_CODES
+from rfp.triton_launch import on_device
 
 # Nodes of a variant of the kernel.
 _WIDTHS = (32, 64, 128)
@@ -87,12 +86,15 @@ class KernelLaunches:
         self.normalization = NORMALIZATION_CODES[normalization]
         self.normalize_every = normalize_every
         self.counted = "zero_columns" if normalization == "l2" else "dependent_columns"
-        self.dropped = torch.zeros(1, dtype=torch.int64, device=out.device)
+        _, num_trajectories, row_operators, _, _ = out.shape
+        # Every program of a launch writes its own count; the larger graphs have none.
+        make = torch.empty if largest <= FUSED_MAX_NODES and out.numel() else torch.zeros
+        self.dropped = make(len(ptr) - 1, num_trajectories, row_operators, dtype=torch.int64, device=out.device)
 
     @property
     def events(self) -> Events:
         """What the launches counted, still on the device."""
-        return {self.counted: self.dropped}
+        return {self.counted: self.dropped} if self.normalization else {}
 
     def compute(
         self,
@@ -105,7 +107,6 @@ class KernelLaunches:
         for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
             if self._launch_all(operators, features, draw, lanes):
                 return
-            self.dropped.zero_()
 
     def _launch_all(
         self, operators: Sequence[MatrixOperator], features: Tensor | None, draw: Draw | None, lanes: bool
@@ -125,8 +126,8 @@ class KernelLaunches:
         for _, group in groupby(operators, key=lambda operator: id(operator.csr.col)):
             several = list(group)
             csr = several[0].csr
-            values = _side_by_side([operator.csr.value.float() for operator in several])
-            units = self.ptr if not self.normalization else self._units(several)
+            values = _side_by_side([operator.csr.value.float() for operator in several], 0)
+            norms = self._norms(several) if self.normalization else self.ptr
             problems = num_graphs * num_trajectories * len(several)
             kernel = partial(
                 small_graphs_kernel[(problems,)],
@@ -138,8 +139,8 @@ class KernelLaunches:
                 self.ptr,
                 keys,
                 root,
-                units,
-                self.dropped,
+                norms,
+                self.dropped[:, :, first:] if first else self.dropped,
                 num_trajectories,
                 len(several),
                 row_operators,
@@ -155,23 +156,16 @@ class KernelLaunches:
                 RAW_KEYS=raw_keys,
                 LANES=lanes,
             )
-            with torch.cuda.device(self.out.device) if self.out.is_cuda else nullcontext():
+            with on_device(self.out):
                 made = self._launch(kernel, k, problems)
             if lanes and k <= 16 and self.normalization == NORMALIZATION_CODES["qr"]:
                 trusted &= all(_trusted(compiled) for width, compiled in made if width <= 64)
             first += len(several)
         return trusted
 
-    def _units(self, operators: Sequence[MatrixOperator]) -> Tensor:
-        """What rounding adds to a product of each graph and operator, ``[num_graphs, operators]`` float64."""
-        norms = [operator.norm for operator in operators]
-        if self.largest > LONG_ROW or not all(isinstance(norm, float) for norm in norms):
-            bounds = [cast(Tensor, rounding_norm(operator, self.ptr, self.largest)) for operator in operators]
-            return torch.stack(bounds, dim=1) * rounding_unit(torch.float32)
-        units = torch.empty(len(self.ptr) - 1, len(norms), dtype=torch.float64, device=self.ptr.device)
-        for column, norm in zip(units.unbind(1), norms, strict=True):
-            column.fill_(cast(float, norm) * rounding_unit(torch.float32))
-        return units
+    def _norms(self, operators: Sequence[MatrixOperator]) -> Tensor:
+        """What rounding scales with for each graph and operator, ``[num_graphs, operators]`` float64."""
+        return _side_by_side([cast(Tensor, rounding_norm(one, self.ptr, self.largest)) for one in operators], 1)
 
     def _launch(self, kernel: Callable[..., Any], k: int, problems: int) -> list[tuple[int, Any]]:
         """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do.
@@ -202,15 +196,17 @@ class KernelLaunches:
         return list(zip([-1, *needed[:-1]], needed, strict=True))[::-1]
 
 
-def _side_by_side(values: Sequence[Tensor]) -> Tensor:
-    """Values of several operators on one pattern, ``[operators, nnz]``; not copied where they lie so already."""
-    whole, size = values[0]._base, len(values[0])
-    if whole is not None and all(
-        value._base is whole and value.storage_offset() == values[0].storage_offset() + i * size
-        for i, value in enumerate(values)
-    ):
-        return values[0].as_strided((len(values), size), (size, 1))
-    return torch.stack(list(values))
+def _side_by_side(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """Tensors ``[size]`` as one, along a new dimension; not copied where they are its rows or columns already."""
+    whole = parts[0]._base
+    if whole is not None and whole.dim() == 2 and whole.is_contiguous() and whole.size(dim) == len(parts):
+        first, apart, along = whole.storage_offset(), whole.stride(dim), whole.stride(1 - dim)
+        if all(
+            part._base is whole and part.stride() == (along,) and part.storage_offset() == first + i * apart
+            for i, part in enumerate(parts)
+        ):
+            return whole
+    return torch.stack(list(parts), dim)
 
 
 # What was looked at: the hash of a compiled kernel, and whether its lanes are in order.

@@ -28,7 +28,9 @@ def fill_large_graphs(problem: Problem, above: int, out: Tensor, events: Events)
     operators = cast("tuple[MatrixOperator, ...]", problem.operators)
     part = replace(
         problem,
-        operators=tuple(replace(operator, csr=rows_and_columns(operator.csr, nodes)) for operator in operators),
+        operators=tuple(
+            replace(operator, csr=rows_and_columns(operator.csr, nodes), rounding_norm=None) for operator in operators
+        ),
         source=problem.features.transpose(0, 1)[nodes].transpose(0, 1),
         ptr=offsets(sizes[large]),
     )

@@ -15,8 +15,11 @@ from rfp.backends.fused.triton_panels import (
     orthonormal_in_memory,
     squared_lengths,
 )
+from rfp.rounding import FLOAT32_UNIT
 from rfp.triton_features import draw_pairs
 from rfp.triton_hashing import GOLDEN_WORD, mixed_word
+
+_UNIT = tl.constexpr(FLOAT32_UNIT)
 
 
 @triton.jit
@@ -250,7 +253,7 @@ def small_graphs_kernel(
     ptr,
     keys,
     root,
-    units,
+    norms,
     dropped,
     num_trajectories,
     num_operators,
@@ -283,9 +286,10 @@ def small_graphs_kernel(
         keys: ``[num_graphs]`` int64, read if features are drawn: keys of the graphs, or with ``RAW_KEYS`` the integers
             of which :func:`rfp.features.random_features` makes them.
         root: Hash of the seed, if features are drawn.
-        units: ``[num_graphs, O]`` float64, what rounding adds to a product, relative to its factor
-            (:func:`rfp.backends.problem.rounding_units`); not read without a normalisation.
-        dropped: ``[1]`` int64, receives the number of dependent columns, under l2 that of zero columns.
+        norms: ``[num_graphs, O]`` float64 (:func:`rfp.operator_norms.rounding_norm`): times a unit, what rounding adds
+            to a product, relative to its factor; not read without a normalisation.
+        dropped: ``[num_graphs, B, row_operators]`` int64, from the first operator of this launch on; receives the
+            number of dependent columns, under l2 that of zero columns, and nothing without a normalisation.
         above: Graphs of at most so many nodes, or of more than N, are left alone.
         PANELS: ``k / 16`` rounded up.
         SLOTS: Entries of each row kept in registers; the others are read at every step.
@@ -309,11 +313,11 @@ def small_graphs_kernel(
     panels = _first_state(own, keys + graph, root, b, places, k, PANELS, DISTRIBUTION, RAW_KEYS)
     unit = tl.full([], 0.0, tl.float64)
     if NORMALIZATION != 0:
-        unit += tl.load(units + graph * num_operators + o)
+        unit += tl.load(norms + graph * num_operators + o) * _UNIT
     NARROW: tl.constexpr = LANES & (PANELS == 1) & (N <= 64) & (NORMALIZATION == 2)
     kept = _steps(
         panels, matrix, places, unit, num_steps, normalize_every, k, PANELS, SLOTS, NORMALIZATION, SELDOM, NARROW, N
     )
     if NORMALIZATION != 0:
         missing = num_steps // normalize_every * k - tl.max(kept, axis=0)
-        tl.atomic_add(dropped, missing.to(tl.int64), mask=missing > 0, sem="relaxed")
+        tl.store(dropped + (graph * num_trajectories + b) * row_operators + o, tl.maximum(missing, 0).to(tl.int64))

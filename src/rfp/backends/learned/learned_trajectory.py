@@ -12,7 +12,6 @@ so, :class:`rfp.backends.finite.FiniteWatch` asks where the result is handed ove
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,6 +24,7 @@ from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
 from rfp.normalization import Events
 from rfp.operators import DenseBlock, blocks_of
 from rfp.rounding import rounding_unit
+from rfp.triton_launch import on_device
 
 # Warps of a program, by the padded numbers of nodes and channels: as few as hold its tiles without spilling much, for
 # sums over nodes are passed between warps through memory.
@@ -105,7 +105,7 @@ class _Trajectories(torch.autograd.Function):
         shape = (n, num_trajectories, len(plan.rows), plan.num_steps + 1, k)
         # Zero where a padded batch has nodes that are in no block.
         out = torch.zeros(shape, dtype=torch.float32, device=plan.features.device)
-        with _device_of(out):
+        with on_device(out):
             for o, block in plan.launches(matrices):
                 grid = (len(block.rows), num_trajectories)
                 dense_forward_kernel[grid](
@@ -132,7 +132,7 @@ class _Trajectories(torch.autograd.Function):
         grad_out = grad_out.contiguous()
         num_trajectories = out.size(1)
         grads: list[Tensor | None] = []
-        with _device_of(out):
+        with on_device(out):
             for o, block in plan.launches(tuple(matrices)):
                 graphs, width = block.rows.shape
                 # Each trajectory on its own, then their sum in a fixed order: more programs than graphs, no atomics.
@@ -154,7 +154,3 @@ class _Trajectories(torch.autograd.Function):
 
 def _padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
-
-
-def _device_of(x: Tensor) -> AbstractContextManager[object]:
-    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
