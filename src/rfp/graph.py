@@ -165,7 +165,7 @@ class Graph:
 
     @property
     def num_graphs(self) -> int:
-        return 1 if self.ptr is None else len(self.ptr) - 1
+        return 1 if self.ptr is None else self.ptr.size(0) - 1
 
     @property
     def device(self) -> torch.device:

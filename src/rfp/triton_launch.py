@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from typing import Any
@@ -15,45 +15,51 @@ _TAKES_ALL_ARGUMENTS = (3, 4)
 
 
 class RepeatedLaunches:
-    """Launches of a loop: under one name always the same kernel and arguments, but for where some tensors lie.
+    """Launches of kernels with arguments of the same kinds again and again.
 
     To find the kernel that was compiled for given arguments is most of what a launch costs the host. It depends on
-    their types, on which integers are 1 or multiples of 16, and on which tensors begin at multiples of 16 bytes. Here
-    it is found at the first launch of a name, and again where a tensor lies otherwise.
+    their types, on which integers are 1 or multiples of 16 (of those that a kernel specialises), and on which tensors
+    begin at multiples of 16 bytes. Here it is found once for each name, and again where a tensor begins otherwise.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], Callable[..., None]] = {}
+        self._found: dict[tuple[Any, ...], Any] = {}
 
     def __call__(
         self,
-        name: str,
+        name: Hashable,
         kernel: Any,
         grid: tuple[int, ...],
         moving: Sequence[Tensor],
         fixed: Sequence[Any],
         constants: Mapping[str, Any],
         **options: Any,
-    ) -> None:
-        """Launch.
+    ) -> Any:
+        """Launch on the current device.
 
         Args:
-            name: Under which all but ``moving`` is the same whenever it is launched.
+            name: Two launches of one name have the same kernel, device, options, types of arguments and specialised
+                integers.
             kernel: A Triton function.
             grid: Its programs.
-            moving: The first of its arguments, tensors at changing places.
-            fixed: Those that follow; of ``moving`` they depend on the strides alone.
+            moving: The first of its arguments, tensors that may begin anywhere.
+            fixed: Those that follow; tensors among them always begin at multiples of 16 bytes, or never do.
             constants: The last of its arguments, known at compilation, in their order.
             options: Of the compiler, ``num_warps`` for instance.
+
+        Returns:
+            The compiled kernel; ``None`` in the interpreter.
         """
-        key = (name, *[(tensor.data_ptr() % 16 == 0, tensor.stride()) for tensor in moving])
-        launch = self._found.get(key)
-        if launch is not None:
-            launch(*moving, *fixed, *constants.values())
-            return
+        key = (name, *constants.values(), *[tensor.data_ptr() % 16 == 0 for tensor in moving])
+        compiled = self._found.get(key)
+        if compiled is not None:
+            compiled[(*grid, 1, 1)[:3]](*moving, *fixed, *constants.values())
+            return compiled
+        assert kernel.arg_names[len(moving) + len(fixed) :] == list(constants)
         compiled = kernel[grid](*moving, *fixed, **constants, **options)
-        if compiled is not None and _numbers() >= _TAKES_ALL_ARGUMENTS:  # None: interpreted
-            self._found[key] = compiled[(*grid, 1, 1)[:3]]
+        if compiled is not None and _numbers() >= _TAKES_ALL_ARGUMENTS:
+            self._found[key] = compiled
+        return compiled
 
 
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:

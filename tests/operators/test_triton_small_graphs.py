@@ -19,17 +19,11 @@ for graph in GRAPHS:
     layout = sort_edges(graph).pattern
     for names in (list(OPERATORS), ["normalized_laplacian"], ["random_walk", "normalized_adjacency"]):
         for dtype, off, norms_off in ((torch.float64, 1e-15, 1e-12), (torch.float32, 1.2e-7, 1e-6)):
-            found = triton_small_graphs.launch_small_graphs(
-                names,
-                graph.edge_index,
-                graph.edge_weight,
-                graph.num_nodes,
-                graph.offsets,
-                max(graph.sizes.tolist()),
-                dtype,
-            )
-            assert torch.equal(found.keys, graph.keys)
-            for name, csr, norm in zip(names, found.matrices, found.norms.unbind(1), strict=True):
+            keys = graph.keys
+            found = triton_small_graphs.launch_small_graphs(tuple(names), graph, dtype)
+            assert found.keys is graph.keys
+            assert torch.equal(found.keys, keys)
+            for name, csr, norm in zip(names, found.matrices(), found.norms.unbind(1), strict=True):
                 assert csr.crow.equal(layout.crow) and csr.col.equal(layout.col)
                 assert csr.row_lengths.equal(layout.row_lengths)
                 expected = from_name(name, graph, dtype)

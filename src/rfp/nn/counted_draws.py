@@ -19,7 +19,8 @@ class CountedDraws:
 
     def next_training_settings(self) -> Settings:
         """Those of the next draw in training, which is counted; it is made once, so nothing caches it."""
-        self.num_draws += 1
+        # Not by nn.Module, which would look for parameters first.
+        object.__setattr__(self, "num_draws", self.num_draws + 1)
         return self.settings.with_seed(training_seed(self.settings.seed, self.num_draws - 1))
 
     def get_extra_state(self) -> dict[str, int]:

@@ -127,7 +127,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
                 "that takes the encoding as an input"
             )
         if x is None and not isinstance(graph, Tensor):
-            x = getattr(graph, "x", None)
+            x = _attribute(graph, "x")
         read = unchecked_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
         with without_autocast(read.device.type):
             return self._encode(read, x)
@@ -299,13 +299,12 @@ def unchecked_graph(
             if batch is None:
                 raise ArgumentError("num_nodes is needed with edge_index: isolated nodes do not appear in it")
             num_nodes = batch.size(0)
-    elif getattr(graph, "edge_index", None) is not None:
-        edge_index = graph.edge_index
+    elif (edge_index := _attribute(graph, "edge_index")) is not None:
         num_nodes = int(graph.num_nodes)
         loaded = graph if ptr is None else None
-        ptr = getattr(graph, "ptr", None) if ptr is None else ptr
-        batch = getattr(graph, "batch", None) if batch is None else batch
-        edge_weight = getattr(graph, "edge_weight", None) if edge_weight is None else edge_weight
+        ptr = _attribute(graph, "ptr") if ptr is None else ptr
+        batch = _attribute(graph, "batch") if batch is None else batch
+        edge_weight = _attribute(graph, "edge_weight") if edge_weight is None else edge_weight
     else:
         raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
     if ptr is None and batch is not None:
@@ -313,7 +312,7 @@ def unchecked_graph(
     if edge_weight is not None:
         edge_weight = edge_weight.detach().view(-1)
     # A loader has numbered the nodes already; to do it again would be a few more launches.
-    numbered = batch is not None and len(batch) == num_nodes and batch.device == edge_index.device
+    numbered = batch is not None and batch.size(0) == num_nodes and batch.device == edge_index.device
     return Graph.unchecked(
         edge_index,
         num_nodes,
@@ -330,7 +329,7 @@ def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, i
     A loader has put the graphs together there, and the batch still has their sizes when its tensors are on a GPU: so
     nobody waits for one to tell. ``None`` for anything that is not just as a loader made it.
     """
-    if ptr is None or len(ptr) < 2:
+    if ptr is None or ptr.size(0) < 2:
         return None
     if ptr.device.type == "cpu":
         bounds = ptr.tolist()
@@ -340,10 +339,16 @@ def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, i
         counted = getattr(data, "_num_nodes", None)
         if not bounds and isinstance(counted, list) and all(isinstance(count, int) for count in counted):
             bounds = list(accumulate(counted, initial=0))
-    if len(bounds) != len(ptr) or bounds[-1] != num_nodes:
+    if len(bounds) != ptr.size(0) or bounds[-1] != num_nodes:
         return None
     sizes = list(map(sub, bounds[1:], bounds))
     return min(sizes), max(sizes)
+
+
+def _attribute(graph: Any, name: str) -> Any:
+    """An attribute of a PyG object or another; ``None`` if it has none. That of a ``Data`` from where it keeps them."""
+    stores = getattr(graph, "stores", ())
+    return stores[0].get(name) if len(stores) == 1 else getattr(graph, name, None)
 
 
 def _is_on_host(slices: Any) -> bool:

@@ -104,11 +104,8 @@ def _by_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dtype) -> d
     if graph.is_small_batch:
         from rfp.operators.triton_small_graphs import launch_small_graphs
 
-        found = launch_small_graphs(
-            names, graph.edge_index, graph.edge_weight, graph.num_nodes, graph.offsets, graph.largest, dtype
-        )
-        graph.learn_keys(found.keys)
-        parts = zip(names, found.matrices, found.norms.unbind(1), strict=True)
+        found = launch_small_graphs(tuple(names), graph, dtype)
+        parts = zip(names, found.matrices(), found.norms.unbind(1), strict=True)
         return {name: MatrixOperator(csr, norm=NORMS.get(name), rounding_norm=norm) for name, csr, norm in parts}
     from rfp.operators.triton_values import operator_values
 

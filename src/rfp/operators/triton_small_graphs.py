@@ -14,8 +14,8 @@ for batches, of which there are a thousand in an epoch, and the sort is for data
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import triton
@@ -23,11 +23,12 @@ import triton.language as tl
 from torch import Tensor
 
 from rfp.csr import CSR
+from rfp.graph import Graph
 from rfp.operators.predefined import NORMS
 from rfp.operators.triton_values import OPERATOR_ARGUMENTS, inverse, inverse_root
 from rfp.rounding import LONG_ROW
 from rfp.triton_hashing import GOLDEN_WORD, edge_ends, edge_words, mixed_word
-from rfp.triton_launch import on_device
+from rfp.triton_launch import RepeatedLaunches, on_device
 from rfp.triton_norms import over_root
 from rfp.triton_pattern import floating
 
@@ -44,14 +45,25 @@ class SmallGraphs:
     """What :func:`launch_small_graphs` fills.
 
     Args:
-        matrices: The operators, on the rows and columns of A with all diagonal entries, and holes.
+        crow, col: Rows and columns of A with all diagonal entries, and holes.
+        holes: ``[n]``, how many of each row.
+        values: ``[operators, m + n]``, holes zero.
         norms: ``[num_graphs, operators]`` float64, :func:`rfp.operator_norms.rounding_norm`.
         keys: ``[num_graphs]`` int64, :attr:`rfp.graph.Graph.keys`.
     """
 
-    matrices: list[CSR]
+    crow: Tensor
+    col: Tensor
+    holes: Tensor
+    values: Tensor
     norms: Tensor
     keys: Tensor
+
+    def matrices(self) -> list[CSR]:
+        """The operators."""
+        first, *others = self.values.unbind()
+        pattern = CSR(self.crow, self.col, first, holes=self.holes)
+        return [pattern, *map(pattern.with_value, others)]
 
 
 @triton.jit
@@ -200,27 +212,32 @@ def small_operators_kernel(
             tl.store(norms + LAPLACIAN, _with_long_rows(_NORM_OF_LAPLACIAN, s.to(tl.float64), lengths, N))
 
 
+_launched = RepeatedLaunches()
+
+
+@cache
+def _constants(names: tuple[str, ...], weighted: bool, width: int, looked_at: int, added: int) -> dict[str, int]:
+    """What the kernel is compiled for, in the order of its arguments."""
+    rows = dict.fromkeys(OPERATOR_ARGUMENTS.values(), -1)
+    rows |= {OPERATOR_ARGUMENTS[name]: i for i, name in enumerate(names)}
+    sizes = {"N": width, "LOOKED_AT": looked_at, "ADDED": added}
+    return {"OPERATORS": len(names), **rows, "WEIGHTED": weighted, **sizes}
+
+
 def launch_small_graphs(
-    names: Sequence[str],
-    edge_index: Tensor,
-    edge_weight: Tensor | None,
-    num_nodes: int,
-    ptr: Tensor,
-    largest: int,
-    dtype: torch.dtype,
+    names: tuple[str, ...],
+    graph: Graph,
+    dtype: torch.dtype = torch.float32,
 ) -> SmallGraphs:
     """Build operators of a batch of small graphs; nothing is waited for. Costs O(G m + n N²) for graphs of N nodes.
 
     Args:
         names: Distinct keys of :data:`rfp.operators.OPERATORS`.
-        edge_index: ``[2, m]``, of any strides.
-        edge_weight: ``[m]``, or ``None``.
-        num_nodes: n, at least 1; m + n is below 2^31.
-        ptr: ``[G + 1]``.
-        largest: No graph has more nodes than this, 128 at most.
+        graph: Has nodes, none of its graphs more than 128; its keys are learnt.
         dtype: Type of the values; they are computed in float64.
     """
-    device, num_edges, num_graphs = edge_index.device, edge_index.size(1), len(ptr) - 1
+    edge_index, edge_weight, ptr, num_nodes = graph.edge_index, graph.edge_weight, graph.offsets, graph.num_nodes
+    device, num_edges, num_graphs, largest = edge_index.device, edge_index.size(1), ptr.size(0) - 1, graph.largest
     num_entries = num_edges + num_nodes
     # Each a tensor of its own: those that begin anywhere in another would be kernels of their own, compiled apart.
     crow = torch.empty(num_nodes + 1, dtype=torch.int32, device=device)
@@ -230,30 +247,18 @@ def launch_small_graphs(
     norms = torch.empty(num_graphs, len(names), dtype=torch.float64, device=device)
     keys = torch.empty(num_graphs, dtype=torch.int64, device=device)
     width = 32 if largest <= 32 else 64 if largest <= 64 else 128
-    rows = dict.fromkeys(OPERATOR_ARGUMENTS.values(), -1)
-    rows |= {OPERATOR_ARGUMENTS[name]: i for i, name in enumerate(names)}
+    weight = ptr if edge_weight is None else floating(edge_weight)
+    to_target, step = edge_index.stride()
+    types = (device.index, edge_index.dtype, ptr.dtype, weight.dtype, dtype, step)
     with on_device(edge_index):
-        small_operators_kernel[(num_graphs,)](
-            edge_index,
-            keys if edge_weight is None else floating(edge_weight),
-            ptr,
-            crow,
-            col,
-            holes,
-            values,
-            norms,
-            keys,
-            *edge_index.stride(),
-            num_edges,
-            num_nodes,
-            OPERATORS=len(names),
-            **rows,
-            WEIGHTED=edge_weight is not None,
-            N=width,
-            LOOKED_AT=_LOOKED_AT,
-            ADDED=_ADDED,
+        _launched(
+            types,
+            small_operators_kernel,
+            (num_graphs,),
+            (edge_index, weight, ptr),
+            (crow, col, holes, values, norms, keys, to_target, step, num_edges, num_nodes),
+            _constants(names, edge_weight is not None, width, _LOOKED_AT, _ADDED),
             num_warps=width // 8,
         )
-    first, *others = values.unbind()
-    pattern = CSR(crow, col, first, holes=holes)
-    return SmallGraphs([pattern, *map(pattern.with_value, others)], norms, keys)
+    graph.learn_keys(keys)
+    return SmallGraphs(crow, col, holes, values, norms, keys)

@@ -195,7 +195,7 @@ class Stages:
     ) -> None:
         rows = _PRODUCT_TILE[self.width] // self.width
         self._launch(
-            "pieces" if unit else "product",
+            ("pieces" if unit else "product", source.stride(), target.stride()),
             product_kernel,
             (-(-len(row) // rows), self.num_trajectories),
             (source, target),
@@ -226,7 +226,7 @@ class Stages:
     def _gram(self, source: Tensor, diagonal: bool) -> None:
         b, apart = self.num_trajectories, self.grams.stride(0)
         self._launch(
-            "squares" if diagonal else "gram",
+            ("squares" if diagonal else "gram", source.stride()),
             gram_kernel,
             (self.programs, b),
             (source,),
@@ -252,7 +252,7 @@ class Stages:
         matrices = (self.gram, self.weight, self.status, self.rounding, self.unit)
         self._launch("factor", factor_kernel, (b,), (), (*matrices, self.k), {"K": self.width, "L2": l2}, num_warps=4)
         self._launch(
-            "apply",
+            ("apply", source.stride(), target.stride()),
             apply_kernel,
             (self.programs, b),
             (source, target),

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -30,8 +30,9 @@ from rfp.hashing import mix, signed
 from rfp.normalization import Events
 from rfp.operator_norms import rounding_norm
 from rfp.operators import MatrixOperator
+from rfp.settings import Settings
 from rfp.triton_features import DISTRIBUTION_CODES
-from rfp.triton_launch import on_device
+from rfp.triton_launch import RepeatedLaunches, on_device
 
 # Nodes of a variant of the kernel.
 _WIDTHS = (32, 64, 128)
@@ -55,15 +56,18 @@ def fused_trajectory(
     operators = cast("tuple[MatrixOperator, ...]", problem.operators)
     b, n, k = problem.shape
     steps = problem.num_steps
-    dtype = _kernel_dtype(cast(str, problem.normalization), storage_dtype)
+    dtype = kernel_dtype(cast(str, problem.normalization), storage_dtype)
     out = torch.empty(n, b, len(operators), steps + 1, k, dtype=dtype, device=problem.device)
     _, largest = problem.size_range
     launches = KernelLaunches(out, problem.ptr, largest, cast(str, problem.normalization), problem.normalize_every)
     draw = problem.source
     if isinstance(draw, Draw) and draw.settings.distribution in DISTRIBUTION_CODES and largest <= FUSED_MAX_NODES:
-        launches.compute(operators, draw=draw)
+        raw = draw.graph_keys is not None
+        keys = draw.graph.keys if draw.graph_keys is None else draw.graph_keys.to(out.device, torch.int64)
+        start = Start.drawn(draw.settings, keys, raw_keys=raw)
     else:
-        launches.compute(operators, features=problem.features.transpose(0, 1).contiguous())
+        start = Start(problem.ptr, problem.features.transpose(0, 1).contiguous())
+    launches.compute(operators, start)
     events = launches.events
     if largest > FUSED_MAX_NODES:
         events = fill_large_graphs(problem, FUSED_MAX_NODES, out, events)
@@ -71,9 +75,48 @@ def fused_trajectory(
     return out.to(storage_dtype), events
 
 
-def _kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype:
+def kernel_dtype(normalization: str, storage_dtype: torch.dtype) -> torch.dtype:
     """QR works in the stored states where columns are ill-conditioned, and so keeps them in float32 meanwhile."""
     return torch.float32 if normalization == "qr" else storage_dtype
+
+
+class Start(NamedTuple):
+    """What a trajectory sets out from.
+
+    Args:
+        keys: ``[num_graphs]`` int64, read if features are drawn: keys of the graphs, or the integers they are made of.
+        features: ``[n, B, k]`` float32, if they are not drawn.
+        root: Hash of the seed.
+        distribution: A value of ``DISTRIBUTION_CODES``; 0 for features that are given.
+        raw_keys: Whether keys are made of the integers.
+    """
+
+    keys: Tensor
+    features: Tensor | None = None
+    root: int = 0
+    distribution: int = 0
+    raw_keys: bool = False
+
+    @classmethod
+    def drawn(cls, settings: Settings, keys: Tensor, *, raw_keys: bool = False) -> Start:
+        """Features that the kernel draws."""
+        code = DISTRIBUTION_CODES[cast(str, settings.distribution)]
+        return cls(keys, None, mix(signed(settings.seed)), code, raw_keys)
+
+
+class Run(NamedTuple):
+    """Operators on one pattern.
+
+    Args:
+        crow, col: Rows and columns.
+        values: ``[operators, nnz]`` float32.
+        norms: ``[num_graphs, operators]`` float64; anything without a normalisation.
+    """
+
+    crow: Tensor
+    col: Tensor
+    values: Tensor
+    norms: Tensor
 
 
 class KernelLaunches:
@@ -89,104 +132,114 @@ class KernelLaunches:
         _, num_trajectories, row_operators, _, _ = out.shape
         # Every program of a launch writes its own count; the larger graphs have none.
         make = torch.empty if largest <= FUSED_MAX_NODES and out.numel() else torch.zeros
-        self.dropped = make(len(ptr) - 1, num_trajectories, row_operators, dtype=torch.int64, device=out.device)
+        self.dropped = make(ptr.size(0) - 1, num_trajectories, row_operators, dtype=torch.int64, device=out.device)
 
     @property
     def events(self) -> Events:
         """What the launches counted, still on the device."""
         return {self.counted: self.dropped} if self.normalization else {}
 
-    def compute(
-        self,
-        operators: Sequence[MatrixOperator],
-        *,
-        features: Tensor | None = None,  # [n, B, k]
-        draw: Draw | None = None,  # in their place
-    ) -> None:
-        """Launch for each run of operators that share their index tensors, and each width of graphs."""
-        for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
-            if self._launch_all(operators, features, draw, lanes):
-                return
-
-    def _launch_all(
-        self, operators: Sequence[MatrixOperator], features: Tensor | None, draw: Draw | None, lanes: bool
-    ) -> bool:
-        """Launch; ``False`` if what was compiled for that cannot be trusted with the lanes of a warp."""
-        _, num_trajectories, row_operators, states, k = self.out.shape
-        num_graphs = len(self.ptr) - 1
-        if not num_graphs or not self.out.numel():
-            return True
-        keys, raw_keys, root, distribution = self.ptr, False, 0, 0
-        if draw is not None:
-            raw_keys = draw.graph_keys is not None
-            keys = draw.graph.keys if draw.graph_keys is None else draw.graph_keys.to(self.out.device, torch.int64)
-            root, distribution = mix(signed(draw.settings.seed)), DISTRIBUTION_CODES[str(draw.settings.distribution)]
-        first = 0
-        trusted = True
+    def compute(self, operators: Sequence[MatrixOperator], start: Start) -> None:
+        """Launch for each run of operators that share their index tensors."""
+        runs = []
         for _, group in groupby(operators, key=lambda operator: id(operator.csr.col)):
             several = list(group)
-            csr = several[0].csr
             values = _side_by_side([operator.csr.value.float() for operator in several], 0)
             norms = self._norms(several) if self.normalization else self.ptr
-            problems = num_graphs * num_trajectories * len(several)
-            kernel = partial(
-                small_graphs_kernel[(problems,)],
-                self.out[:, :, first:] if first else self.out,
-                self.out if features is None else features,
-                csr.crow,
-                csr.col,
-                values,
-                self.ptr,
-                keys,
-                root,
-                norms,
-                self.dropped[:, :, first:] if first else self.dropped,
-                num_trajectories,
-                len(several),
-                row_operators,
-                csr.nnz,
-                states - 1,
-                self.normalize_every,
-                k,
-                PANELS=-(-k // 16),
-                SLOTS=_SLOTS,
-                NORMALIZATION=self.normalization,
-                SELDOM=self.normalize_every != 1,
-                DISTRIBUTION=distribution,
-                RAW_KEYS=raw_keys,
-                LANES=lanes,
-            )
-            with on_device(self.out):
-                made = self._launch(kernel, k, problems)
-            if lanes and k <= 16 and self.normalization == NORMALIZATION_CODES["qr"]:
-                trusted &= all(_trusted(compiled) for width, compiled in made if width <= 64)
-            first += len(several)
-        return trusted
+            runs.append(Run(several[0].csr.crow, several[0].csr.col, values, norms))
+        self.launch(runs, start)
 
-    def _norms(self, operators: Sequence[MatrixOperator]) -> Tensor:
-        """What rounding scales with for each graph and operator, ``[num_graphs, operators]`` float64."""
-        return _side_by_side([cast(Tensor, rounding_norm(one, self.ptr, self.largest)) for one in operators], 1)
+    def launch(self, runs: Sequence[Run], start: Start) -> None:
+        """Launch for each run of operators, and each width of graphs."""
+        if self.ptr.size(0) < 2 or not self.out.numel():
+            return
+        by_lanes = self.out.shape[-1] <= 16 and self.normalization == NORMALIZATION_CODES["qr"]
+        with on_device(self.out):
+            for lanes in (True, False) if _lanes_are_usable(self.out) else (False,):
+                first, made = 0, []
+                for run in runs:
+                    made += self._launch_run(run, start, first, lanes)
+                    first += run.values.size(0)
+                if not (lanes and by_lanes and not all(_trusted(compiled) for width, compiled in made if width <= 64)):
+                    return
 
-    def _launch(self, kernel: Callable[..., Any], k: int, problems: int) -> list[tuple[int, Any]]:
-        """All widths, the wider ones on other streams: the few wide graphs run while the many narrow ones do.
+    def _launch_run(self, run: Run, start: Start, first: int, lanes: bool) -> list[tuple[int, Any]]:
+        """Launch for operators from number ``first`` on, all widths.
+
+        The wider ones go to other streams: the few wide graphs run while the many narrow ones do.
 
         Returns:
             The widths with what was compiled for them.
         """
+        out, ptr = self.out, self.ptr
+        _, num_trajectories, row_operators, states, k = out.shape
+        number, nnz = run.values.shape
+        problems = (ptr.size(0) - 1) * num_trajectories * number
+        moving = (
+            out[:, :, first:] if first else out,
+            out if start.features is None else start.features,
+            run.crow,
+            run.col,
+            run.values,
+            ptr,
+            start.keys,
+            run.norms,
+            self.dropped[:, :, first:] if first else self.dropped,
+        )
+        fixed = (
+            start.root,
+            num_trajectories,
+            number,
+            row_operators,
+            nnz,
+            states - 1,
+            self.normalize_every,
+            k,
+        )
+        constants = {
+            "PANELS": -(-k // 16),
+            "SLOTS": _SLOTS,
+            "NORMALIZATION": self.normalization,
+            "SELDOM": self.normalize_every != 1,
+            "DISTRIBUTION": start.distribution,
+            "RAW_KEYS": start.raw_keys,
+            "LANES": lanes,
+        }
+
+        def launch(above: int, width: int) -> tuple[int, Any]:
+            options = launch_options(width, k, problems)
+            types = (
+                out.device.index,
+                out.dtype,
+                ptr.dtype,
+                run.crow.dtype,
+                run.col.dtype,
+                start.root.bit_length() > 31,
+            )
+            name = (*types, num_trajectories, self.normalize_every, k, *options.values())
+            sizes = {"N": width, **constants}
+            return width, _launched(name, small_graphs_kernel, (problems,), moving, (*fixed, above), sizes, **options)
+
         widths = self._widths(problems)
-        here = torch.cuda.current_stream() if self.out.is_cuda and len(widths) > 1 else None
+        if len(widths) == 1 or not out.is_cuda:
+            return [launch(*one) for one in widths]
+        here = torch.cuda.current_stream()
         aside, made = [], []
         for above, width in widths:
             stream = here
-            if here is not None and width != _WIDTHS[0]:
+            if width != _WIDTHS[0]:
                 stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
                 stream.wait_stream(here)
                 aside.append(stream)
             with torch.cuda.stream(stream):
-                made.append((width, kernel(above, N=width, **launch_options(width, k, problems))))
+                made.append(launch(above, width))
         for stream in aside:
-            torch.cuda.current_stream().wait_stream(stream)
+            here.wait_stream(stream)
         return made
+
+    def _norms(self, operators: Sequence[MatrixOperator]) -> Tensor:
+        """What rounding scales with for each graph and operator, ``[num_graphs, operators]`` float64."""
+        return _side_by_side([cast(Tensor, rounding_norm(one, self.ptr, self.largest)) for one in operators], 1)
 
     def _widths(self, num_problems: int) -> list[tuple[int, int]]:
         """The variants to launch, each with the number of nodes above which it takes a graph."""
@@ -209,6 +262,8 @@ def _side_by_side(parts: Sequence[Tensor], dim: int) -> Tensor:
     return torch.stack(list(parts), dim)
 
 
+_launched = RepeatedLaunches()
+
 # What was looked at: the hash of a compiled kernel, and whether its lanes are in order.
 _LOOKED_AT: dict[str, bool] = {}
 # The instructions of `triton_columns` exist from this compute capability on.
@@ -216,9 +271,14 @@ _LANES_FROM = (9, 0)
 
 
 def _lanes_are_usable(out: Tensor) -> bool:
-    if out.is_cuda and torch.cuda.get_device_capability(out.device) < _LANES_FROM:
+    if out.is_cuda and _capability(out.device) < _LANES_FROM:
         return False
     return all(_LOOKED_AT.values())
+
+
+@cache
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
 
 
 def _trusted(compiled: Any) -> bool:

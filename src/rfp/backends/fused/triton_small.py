@@ -252,9 +252,9 @@ def small_graphs_kernel(
     value,
     ptr,
     keys,
-    root,
     norms,
     dropped,
+    root,
     num_trajectories,
     num_operators,
     row_operators,
@@ -285,11 +285,11 @@ def small_graphs_kernel(
         ptr: ``[num_graphs + 1]``.
         keys: ``[num_graphs]`` int64, read if features are drawn: keys of the graphs, or with ``RAW_KEYS`` the integers
             of which :func:`rfp.features.random_features` makes them.
-        root: Hash of the seed, if features are drawn.
         norms: ``[num_graphs, O]`` float64 (:func:`rfp.operator_norms.rounding_norm`): times a unit, what rounding adds
             to a product, relative to its factor; not read without a normalisation.
         dropped: ``[num_graphs, B, row_operators]`` int64, from the first operator of this launch on; receives the
             number of dependent columns, under l2 that of zero columns, and nothing without a normalisation.
+        root: Hash of the seed, if features are drawn.
         above: Graphs of at most so many nodes, or of more than N, are left alone.
         PANELS: ``k / 16`` rounded up.
         SLOTS: Entries of each row kept in registers; the others are read at every step.

@@ -1,0 +1,61 @@
+"""Repeated launches find a compiled kernel once, and again for tensors that begin otherwise."""
+
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from rfp.triton_launch import RepeatedLaunches
+
+
+class Compiled:
+    """What a launch returns; launched by itself it notes grid and arguments."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        return lambda *arguments: self.launches.append((grid, arguments))
+
+
+class Kernel:
+    """Compiles at every launch."""
+
+    def __init__(self) -> None:
+        self.arg_names = ["x", "n", "BLOCK"]
+        self.made: list[Compiled] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def launch(*arguments: Any, **constants: Any) -> Compiled:
+            self.made.append(Compiled())
+            return self.made[-1]
+
+        return launch
+
+
+def test_a_kernel_is_found_once() -> None:
+    kernel, launch = Kernel(), RepeatedLaunches()
+    x = torch.zeros(64)
+    launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 16}, num_warps=1)
+    assert launch("name", kernel, (5, 2), (x[4:],), (8,), {"BLOCK": 16}, num_warps=1) is kernel.made[0]
+    ((grid, arguments),) = kernel.made[0].launches
+    assert grid == (5, 2, 1)
+    assert arguments[0].data_ptr() == x[4:].data_ptr()
+    assert arguments[1:] == (8, 16)  # constants too, in their order
+
+
+def test_others_are_found_anew() -> None:
+    kernel, launch = Kernel(), RepeatedLaunches()
+    x = torch.zeros(64)
+    launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 16})
+    launch("name", kernel, (3,), (x[1:],), (7,), {"BLOCK": 16})  # begins at 4 bytes
+    launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 32})
+    launch("other", kernel, (3,), (x,), (7,), {"BLOCK": 16})
+    assert len(kernel.made) == 4
+
+
+def test_constants_come_last_and_in_their_order() -> None:
+    with pytest.raises(AssertionError):
+        RepeatedLaunches()("name", Kernel(), (3,), (torch.zeros(4),), (), {"BLOCK": 16})
