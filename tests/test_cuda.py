@@ -15,6 +15,7 @@ from rfp.bench.gate import gate, step_errors
 from rfp.bench.generated_graphs import molecule_like, power_law, random_batch
 from rfp.graph import Graph
 from rfp.nn.multiplied_states import kernels_multiply
+from rfp.operator_norms import rounding_norm
 from rfp.operators import as_operators, from_name
 from rfp.settings import Settings
 from tests.conftest import awkward_graphs
@@ -256,6 +257,42 @@ def test_operators_by_kernels_are_those_of_their_rules() -> None:
         for name, made in zip(names, as_operators(names, there, torch.float64), strict=True):
             torch.testing.assert_close((made @ features.cuda()).cpu(), from_name(name, graph, torch.float64) @ features)
         assert torch.equal(there.keys.cpu(), graph.keys)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("largest", [30, 60, 128])
+def test_operators_of_a_small_batch_are_those_of_their_rules(largest: int, weighted: bool) -> None:
+    """In one launch: rows, norms and keys too, whatever the order of the edges."""
+    batch = random_batch(60, largest, largest)
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(batch.num_edges, generator=generator)
+    weight = torch.randint(-2, 3, (batch.num_edges,), generator=generator).double() if weighted else None
+    graph = Graph(batch.edge_index[:, order], batch.num_nodes, weight, batch.ptr)
+    sizes = (int(graph.sizes.min()), int(graph.sizes.max()))
+    ptr = _cuda(graph.ptr)
+    there = Graph.unchecked(graph.edge_index.cuda(), graph.num_nodes, _cuda(weight), ptr, known_sizes=sizes)
+    assert there.is_small_batch
+    names = ["adjacency", "normalized_adjacency", "normalized_laplacian", "random_walk"]
+    features = rfp.random_features(graph, num_channels=3, dtype=torch.float64)[0]
+    for name, made in zip(names, as_operators(names, there, torch.float64), strict=True):
+        plain = from_name(name, graph, torch.float64)
+        torch.testing.assert_close((made @ features.cuda()).cpu(), plain @ features)
+        found, norm = rounding_norm(made, there.offsets), rounding_norm(plain, graph.offsets)
+        assert found is not None
+        assert norm is not None
+        torch.testing.assert_close(found.cpu(), norm)
+    assert torch.equal(there.keys.cpu(), graph.keys)
+
+
+def test_the_norm_of_a_large_graph_counts_its_long_rows() -> None:
+    graph = power_law(3000, 20_000)
+    there = graph.to("cuda")
+    for name in ("normalized_adjacency", "adjacency"):
+        (made,) = as_operators([name], there)
+        found, norm = rounding_norm(made, there.offsets), rounding_norm(from_name(name, graph), graph.offsets)
+        assert found is not None
+        assert norm is not None
+        torch.testing.assert_close(found.cpu(), norm, rtol=1e-6, atol=0)
 
 
 def _cuda(tensor: torch.Tensor | None) -> torch.Tensor | None:

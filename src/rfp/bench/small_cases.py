@@ -108,10 +108,10 @@ def _on_gpu(graph: Graph, moved: float) -> Iterator[Contender]:
     drawing = partial(fused.fused_trajectory, Problem.of(SMALL_SETTINGS, graph), torch.float32)
     yield Contender("rfp, operators ready, features drawn in the kernel", drawing, repeats=50, moved_bytes=moved)
     out = torch.empty(graph.num_nodes, 1, 2, 17, 16, device=graph.device)
-    start = features.transpose(0, 1).contiguous()
+    start = fused.Start(graph.offsets, features.transpose(0, 1).contiguous())
     for normalization in ("qr", "l2", "none"):
         kernels = fused.KernelLaunches(out, graph.offsets, graph.largest, normalization, 1)
-        work = partial(kernels.compute, operators, features=start)
+        work = partial(kernels.compute, operators, start)
         yield Contender(f"rfp, kernels alone, {normalization}", work, moved_bytes=moved, kernels=True)
     yield Contender(
         "library calls (backend sparse)", partial(peers.library_calls, problem), repeats=3, moved_bytes=moved

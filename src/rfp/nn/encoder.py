@@ -347,7 +347,7 @@ def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, i
 
 def _attribute(graph: Any, name: str) -> Any:
     """An attribute of a PyG object or another; ``None`` if it has none. That of a ``Data`` from where it keeps them."""
-    stores = getattr(graph, "stores", ())
+    stores: list[Any] = getattr(graph, "stores", [])
     return stores[0].get(name) if len(stores) == 1 else getattr(graph, name, None)
 
 
