@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rfp.backends import choose
 from rfp.backends.backend import Backend
-from rfp.backends.fused.new_batches import new_batch_trajectory
 from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
@@ -92,8 +91,11 @@ def encode_graph(
 
     def compute() -> tuple[Tensor, Report]:
         plain = not looks and features is None and graph_keys is None and progress is None
-        if plain and (found := new_batch_trajectory(settings, graph)) is not None:
-            return found
+        if plain and graph.sorts_on_gpu:
+            from rfp.backends.fused.new_batches import new_batch_trajectory
+
+            if (found := new_batch_trajectory(settings, graph)) is not None:
+                return found
         problem = Problem.of(settings, graph, features, graph_keys)
         memory = Memory(problem)
         report = run_problem(problem, memory, progress=progress, looks=looks)

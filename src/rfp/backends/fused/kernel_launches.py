@@ -104,7 +104,7 @@ class Start(NamedTuple):
         return cls(keys, None, mix(signed(settings.seed)), code, raw_keys)
 
 
-class Run(NamedTuple):
+class OperatorRun(NamedTuple):
     """Operators on one pattern.
 
     Args:
@@ -146,10 +146,10 @@ class KernelLaunches:
             several = list(group)
             values = _side_by_side([operator.csr.value.float() for operator in several], 0)
             norms = self._norms(several) if self.normalization else self.ptr
-            runs.append(Run(several[0].csr.crow, several[0].csr.col, values, norms))
+            runs.append(OperatorRun(several[0].csr.crow, several[0].csr.col, values, norms))
         self.launch(runs, start)
 
-    def launch(self, runs: Sequence[Run], start: Start) -> None:
+    def launch(self, runs: Sequence[OperatorRun], start: Start) -> None:
         """Launch for each run of operators, and each width of graphs."""
         if self.ptr.size(0) < 2 or not self.out.numel():
             return
@@ -163,7 +163,7 @@ class KernelLaunches:
                 if not (lanes and by_lanes and not all(_trusted(compiled) for width, compiled in made if width <= 64)):
                     return
 
-    def _launch_run(self, run: Run, start: Start, first: int, lanes: bool) -> list[tuple[int, Any]]:
+    def _launch_run(self, run: OperatorRun, start: Start, first: int, lanes: bool) -> list[tuple[int, Any]]:
         """Launch for operators from number ``first`` on, all widths.
 
         The wider ones go to other streams: the few wide graphs run while the many narrow ones do.

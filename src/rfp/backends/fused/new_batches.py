@@ -27,14 +27,14 @@ def new_batch_trajectory(settings: Settings, graph: Graph) -> tuple[Tensor, Repo
     if not (graph.sorts_on_gpu and graph.is_small_batch and _by_kernels(settings)) or not isinstance(names, tuple):
         return None
     assert isinstance(normalization, str)
-    from rfp.backends.fused.kernel_launches import KernelLaunches, Run, Start, kernel_dtype
+    from rfp.backends.fused.kernel_launches import KernelLaunches, OperatorRun, Start, kernel_dtype
     from rfp.operators.triton_small_graphs import launch_small_graphs
 
     found = launch_small_graphs(names, graph)
     shape = (graph.num_nodes, settings.num_trajectories, len(names), settings.num_steps + 1, settings.num_channels)
     out = torch.empty(shape, dtype=kernel_dtype(normalization, settings.kept_dtype), device=graph.device)
     launches = KernelLaunches(out, graph.offsets, graph.largest, normalization, settings.normalize_every)
-    launches.launch([Run(found.crow, found.col, found.values, found.norms)], Start.drawn(settings, graph.keys))
+    launches.launch([OperatorRun(found.crow, found.col, found.values, found.norms)], Start.drawn(settings, graph.keys))
     return out.to(settings.kept_dtype), Report(FUSED.name, FUSED.serves, [launches.events])
 
 
