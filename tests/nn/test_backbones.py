@@ -51,6 +51,28 @@ def test_inside_dss_it_is_equivariant_and_trajectories_meet(name: str, dss: str)
 
 
 @pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("dss", [None, "sum"])
+@pytest.mark.parametrize("apart", [0, 1, 2])
+def test_trajectories_are_pooled_after_some_layers(name: str, dss: str | None, apart: int) -> None:
+    """The first layers as they are on B trajectories, the mean, the other layers on one state."""
+    backbone, x, given = make(name, dss, apart=apart), torch.randn(B, N, D), edges()
+    h = x
+    for number in range(2):
+        h = h.mean(0) if number == apart else h
+        h = h + backbone.act(backbone.norms[number](backbone.layers[number](h, given)))
+    h = h.mean(0) if apart == 2 else h
+    out = backbone(x, given)
+    assert out.shape == (N, D)
+    assert torch.allclose(out, h, atol=1e-5)
+    assert torch.allclose(backbone(x.flip(0), given), out, atol=1e-5)
+
+
+def test_layers_before_pooling_are_counted() -> None:
+    with pytest.raises(ArgumentError, match="trajectory_layers must be from 0 to num_layers=2, got 3"):
+        make("gin", apart=3)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
 def test_equivariant_to_a_renaming_of_the_nodes(name: str) -> None:
     backbone, x, given = make(name), torch.randn(N, D), edges()
     order = torch.cat([torch.randperm(4), 4 + torch.randperm(3)])  # within each graph

@@ -40,9 +40,15 @@ def make(**values: Any) -> RFPModel:
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("trajectories", ["concatenate", "independent", "dss"])
 @pytest.mark.parametrize("task", ["graph", "node"])
-def test_shapes_and_batches_for_every_combination(backbone: str, trajectories: str, task: str) -> None:
-    edges = {"edge_encoder": "linear", "edge_channels": 3} if backbone in ("gine", "gps") else {}
-    model = make(backbone=backbone, trajectories=trajectories, task=task, **edges).eval()
+@pytest.mark.parametrize("pooled", [False, True])
+def test_shapes_and_batches_for_every_combination(backbone: str, trajectories: str, task: str, pooled: bool) -> None:
+    edges: dict[str, object] = {"edge_encoder": "linear", "edge_channels": 3} if backbone in ("gine", "gps") else {}
+    if pooled and trajectories == "concatenate":
+        with pytest.raises(ArgumentError, match="trajectory_layers pools trajectories that were kept apart"):
+            make(backbone=backbone, trajectories=trajectories, task=task, trajectory_layers=1, **edges)
+        return
+    apart = 1 if pooled else None
+    model = make(backbone=backbone, trajectories=trajectories, task=task, trajectory_layers=apart, **edges).eval()
     batch = Batch.from_data_list(graphs())
     out = model(batch)
     assert out.shape == ((3, 2) if task == "graph" else (20, 2))
@@ -73,8 +79,11 @@ def test_concatenation_lays_trajectories_side_by_side() -> None:
 
 @pytest.mark.parametrize("trajectories", ["independent", "dss"])
 @pytest.mark.parametrize("task", ["graph", "node"])
-def test_the_order_of_trajectories_plays_no_role(trajectories: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = make(trajectories=trajectories, task=task).eval()
+@pytest.mark.parametrize("apart", [None, 0, 1, 2])
+def test_the_order_of_trajectories_plays_no_role(
+    trajectories: str, task: str, apart: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make(trajectories=trajectories, task=task, trajectory_layers=apart).eval()
     batch = Batch.from_data_list(graphs())
     expected = model(batch)
     encoder = model.drawn[0]

@@ -51,6 +51,8 @@ CASES = {
     "layer norm": {"norm": "layer"},
     "dss": {"trajectories": "dss", "encoding": {"num_trajectories": 2}},
     "independent": {"trajectories": "independent", "encoding": {"num_trajectories": 2}},
+    "pooled after a layer": {"trajectories": "dss", "trajectory_layers": 1, "encoding": {"num_trajectories": 2}},
+    "pooled at once": {"trajectories": "independent", "trajectory_layers": 0, "encoding": {"num_trajectories": 2}},
     "several trajectories side by side": {"encoding": {"num_trajectories": 2}},
     "learned": {"trajectories": "dss", "encoding": LEARNED},
     "learned, side by side": {"encoding": LEARNED},

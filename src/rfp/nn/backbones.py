@@ -16,6 +16,7 @@ from rfp.nn.dss import DSS, call_over_leading
 from rfp.nn.gcn import GCNMatrix
 from rfp.nn.layers import MLP, FeatureNorm, activation
 from rfp.nn.neighbors import add_neighbors
+from rfp.nn.readout import aggregate_trajectories
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,13 @@ class Backbone(nn.Module):
         dropout: Probability.
         num_heads: Number of heads of the attention in ``"gps"``.
         edge_features: Whether ``"gps"`` uses GINE (with edge features) or GIN as its local part.
+        apart: Layers that see B trajectories apart (or inside DSS); those after them see one state a node, the
+            trajectories pooled. ``None`` for all, without pooling.
+        pooling: ``"sum"``, ``"mean"`` or ``"max"`` over trajectories after ``apart`` layers.
 
     Shapes:
-        ``[..., n, d] -> [..., n, d]``; with ``dss``, ``[..., B, n, d]``.
+        ``[..., n, d] -> [..., n, d]``; with ``dss``, ``[..., B, n, d]``; with ``apart``, ``[..., B, n, d] ->
+        [..., n, d]``.
 
     Example:
         >>> import torch
@@ -211,6 +216,8 @@ class Backbone(nn.Module):
         dropout: float = 0.0,
         num_heads: int = 4,
         edge_features: bool = False,
+        apart: int | None = None,
+        pooling: str = "mean",
     ) -> None:
         super().__init__()
         if name not in BACKBONES:
@@ -219,12 +226,17 @@ class Backbone(nn.Module):
             raise ArgumentError(
                 f"channels must be at least 1 and num_layers at least 0, got {channels} and {num_layers}"
             )
+        if apart is not None and not 0 <= apart <= num_layers:
+            raise ArgumentError(f"trajectory_layers must be from 0 to num_layers={num_layers}, got {apart}")
+        self.apart, self.pooling = apart, pooling
         options = LayerOptions(channels, norm, act, dropout, num_heads, edge_features)
         layers = [BACKBONES[name](options) for _ in range(num_layers)]
         self.layers = nn.ModuleList(
             # The adapters loop over trajectories themselves where needed, so DSS may always hand them all at once.
-            layer if dss is None else DSS(layer, aggregation=dss, broadcast=True)
-            for layer in layers
+            layer
+            if dss is None or (apart is not None and number >= apart)
+            else DSS(layer, aggregation=dss, broadcast=True)
+            for number, layer in enumerate(layers)
         )
         self.norms = nn.ModuleList(FeatureNorm(norm, channels) for _ in range(num_layers))
         self.act = activation(act)
@@ -234,7 +246,15 @@ class Backbone(nn.Module):
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
         if edges.graph is None and x.is_cuda and not torch.compiler.is_compiling():
             edges = replace(edges, graph=Graph.unchecked(edges.index, x.size(-2)))
-        for layer, norm in zip(self.layers, self.norms, strict=True):
+        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            if number == self.apart:
+                x = self._pooled(x)
             h = self.dropout(self.act(norm(layer(x, edges))))
             x = x + h if self.residual else h
-        return x
+        if self.apart is None:
+            return x
+        return (self._pooled(x) if self.apart == len(self.layers) else x).squeeze(-3)
+
+    def _pooled(self, x: Tensor) -> Tensor:
+        """One state of all trajectories; it keeps their dimension, so that replicas stay where layers expect them."""
+        return aggregate_trajectories(x, self.pooling).unsqueeze(-3)

@@ -26,7 +26,7 @@ class ReadoutOptions:
 
     Args:
         channels: Width d of the hidden states.
-        joined: Whether the trajectories of a node are laid side by side: there is then no dimension B.
+        joined: Whether the trajectories of a node are laid side by side, or pooled: there is then no dimension B.
         nodes: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
         trajectories: The same over trajectories.
         act: Activation.

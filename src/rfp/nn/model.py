@@ -104,10 +104,13 @@ class RFPModel(nn.Module):
             dropout=config.dropout,
             num_heads=config.num_heads,
             edge_features=self.edge_encoder is not None or config.edge_products,
+            apart=config.trajectory_layers,
+            pooling=config.trajectory_readout,
         )
         level = LEVELS[config.task]
+        pooled = joined or config.trajectory_layers is not None
         self.readout = level.readout(
-            ReadoutOptions(width, joined, config.readout, config.trajectory_readout, config.activation)
+            ReadoutOptions(width, pooled, config.readout, config.trajectory_readout, config.activation)
         )
         self._reads_pairs = level.reads_pairs
         self.head = (

@@ -125,6 +125,9 @@ class ModelConfig:
         dss_aggregation: ``"sum"`` or ``"mean"`` over trajectories inside DSS.
         trajectory_readout: Over trajectories at the end: ``"sum"``, ``"mean"`` or ``"max"``, between the two networks
             of a DeepSets for graphs, as it is for nodes.
+        trajectory_layers: Layers before the trajectories are pooled, node by node, by ``trajectory_readout``: the
+            layers after them see one state a node, and there is no DeepSets. ``None`` for all layers. For
+            ``"independent"`` and ``"dss"``.
         backbone: A key of :data:`rfp.nn.backbones.BACKBONES`.
         hidden_channels: Width.
         num_layers: Depth.
@@ -164,6 +167,7 @@ class ModelConfig:
     trajectories: str = "concatenate"
     dss_aggregation: str = "sum"
     trajectory_readout: str = "mean"
+    trajectory_layers: int | None = None
     backbone: str = "gin"
     hidden_channels: int = 64
     num_layers: int = 4
@@ -215,6 +219,8 @@ class ModelConfig:
             *_PRODUCT_SIZES,
         ):
             object.__setattr__(self, name, as_integer(name, getattr(self, name), least))
+        if self.trajectory_layers is not None:
+            object.__setattr__(self, "trajectory_layers", self._checked_trajectory_layers())
         if self.edge_encoder == "linear" and self.edge_channels < 1:
             raise ArgumentError('edge_encoder="linear" needs edge_channels, the width of edge_attr')
         if self.backbone == "gine" and self.edge_encoder == "none" and not self.edge_products:
@@ -229,6 +235,17 @@ class ModelConfig:
         several = sorted({e.num_trajectories for e in self.encodings if isinstance(e, RFPEncoding)} - {1})
         if len(several) > 1:
             raise ArgumentError(f"encodings must agree on num_trajectories (or have 1), got {several}")
+
+    def _checked_trajectory_layers(self) -> int:
+        layers = as_integer("trajectory_layers", self.trajectory_layers, 0)
+        if layers > self.num_layers:
+            raise ArgumentError(f"trajectory_layers={layers} is more than num_layers={self.num_layers}")
+        if self.trajectories == "concatenate":
+            raise ArgumentError(
+                'trajectory_layers pools trajectories that were kept apart: set trajectories="independent" or "dss", '
+                "or leave it out"
+            )
+        return layers
 
     def _check_products(self) -> None:
         if self.pair_products and self.task != "link":
