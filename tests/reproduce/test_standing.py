@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from rfp.reproduce import TABLES
 from rfp.reproduce.compare import compare
-from rfp.reproduce.standing import p_value, standings, standings_as_markdown
+from rfp.reproduce.standing import Standing, p_value, standings, standings_as_markdown
+from rfp.train.results import Result
 from tests.reproduce.results import PART, made_up, results
 
 
@@ -32,3 +34,25 @@ def test_splits_are_the_sample_and_seeds_are_averaged_first() -> None:
     assert p_value(entry) == pytest.approx(expected)
     alone = compare(part, results(made_up(cell, [0.9]))).entries["rfp-qr-A", "texas"]
     assert p_value(alone) is None
+
+
+def test_products_of_the_same_row_count_where_validation_prefers_them() -> None:
+    """Printed for RFP-QR-L̂,Â on ZINC: 0.1152."""
+    part = TABLES[1].only(["rfp-qr-LA", "rfp-qr-LA-products"], ["zinc"])
+    linear, products = part.cells()
+
+    def standing(*found: Result) -> Standing:
+        cells = standings(results(*found))
+        return next(cell for cell in cells if cell.label == "RFP-QR-L̂,Â" and cell.column == "ZINC-12k")
+
+    worse, better = made_up(linear, [0.15] * 3, val=0.2), made_up(products, [0.08] * 3, val=0.1)
+    both = standing(worse, better)
+    assert (both.verdict, both.by_products) == ("at or better", True)
+    assert both.linear is not None
+    assert both.linear.mean == pytest.approx(0.15)
+    assert "0.0800 ± 0.0000 (3)ᵖ, linear 0.1500 | 0.1152 | −0.0352 | at or better" in standings_as_markdown([both])
+    alone = standing(worse)
+    assert (alone.verdict, alone.by_products) == ("below", False)
+    # Two of three runs are not a result, and what validation finds worse is not taken, whatever its test score is.
+    assert not standing(worse, made_up(products, [0.08] * 2, val=0.1)).by_products
+    assert not standing(worse, made_up(products, [0.08] * 3, val=0.3)).by_products

@@ -26,6 +26,8 @@ class Row:
         on_request: Trained only if ``--rows`` names it.
         search: Values to try beside the family's, by dotted key, where the family is searched by halving.
         printed_as: The id in ``paper.csv``, if another: a row of a sweep is printed as the main row.
+        products_of: The row of the paper with the same operators, normalisation and architecture, if this one is that
+            row with products of the trajectory as K_embed.
     """
 
     id: str
@@ -34,6 +36,7 @@ class Row:
     on_request: bool = False
     search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     printed_as: str = ""
+    products_of: str = ""
 
     @property
     def printed(self) -> str:
@@ -77,16 +80,16 @@ def _row(
     on_request: bool = False,
     search: Mapping[str, tuple[Any, ...]] | None = None,
     printed_as: str = "",
+    products_of: str = "",
     **model: Any,
 ) -> Row:
-    return Row(row, label, {**model, "encodings": list(encodings)}, on_request, search or {}, printed_as)
+    values = {**model, "encodings": list(encodings)}
+    return Row(row, label, values, on_request, search or {}, printed_as, products_of)
 
 
-def _dss(
-    row: str, label: str, *encodings: EncodingValues, search: Mapping[str, tuple[Any, ...]] | None = None, **model: Any
-) -> Row:
+def _dss(row: str, label: str, *encodings: EncodingValues, **more: Any) -> Row:
     several = [{**encoding, "num_trajectories": at.NUM_TRAJECTORIES} for encoding in encodings]
-    return _row(row, label, *several, search=search, trajectories="dss", **model)
+    return _row(row, label, *several, trajectories="dss", **more)
 
 
 def _by_id(*rows: Row) -> dict[str, Row]:
@@ -194,9 +197,9 @@ def _product_rows(**drawn: Any) -> list[Row]:
     exact: dict[str, Any] = {"embed": "products", "product_norm": "none", "embed_activation": False}
     return [
         _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", l2, **of_l2),
-        _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, **of_qr),
-        _row("rfp-qr-LAS-products", "RFP-QR-L̂,Â,S^learn with products", learned, **of_qr),
-        _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, **of_qr),
+        _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, products_of="rfp-qr-LA", **of_qr),
+        _row("rfp-qr-LAS-products", "RFP-QR-L̂,Â,S^learn with products", learned, products_of="rfp-qr-LAS", **of_qr),
+        _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, products_of="rfp-qr-LA-dss", **of_qr),
         _row("rfp-A-products", "RFP-A with exact products", walks, **exact),
     ]
 
@@ -212,6 +215,11 @@ def ablation_rows() -> dict[str, Row]:
     def changed(name: str, label: str, *operators: str, **values: Any) -> Row:
         return _row(f"products-{name}", label, rfp_values(*(operators or (L, A)), **(usual | values)), **products)
 
+    def apart(name: str, label: str, **model: Any) -> Row:
+        # As many channels in all as usual, in trajectories that the network sees one by one.
+        several = rfp_values(L, A, **(usual | {"k": 4}), num_trajectories=8)
+        return _row(f"products-{name}", label, several, trajectories="independent", **products, **model)
+
     k = at.GRAPH_CHANNELS
     return _by_id(
         changed("usual", "RFP-QR-L̂,Â with products, k=32, w=8, orthonormal start"),
@@ -223,6 +231,8 @@ def ablation_rows() -> dict[str, Row]:
         changed("A", "Â alone", A),
         changed("AW", "Â, RW", A, WALK),
         changed("LAW", "L̂, Â, RW", L, A, WALK),
+        apart("apart", "8 trajectories with k=4, apart to the end"),
+        apart("pooled", "8 trajectories with k=4, apart in two layers, then pooled", trajectory_layers=2),
         _row("products-linear", "K_embed linear", rfp_values(L, A, **usual)),
         _row("products-none", "no encoding"),
         _row("products-rnf", "RNF", rnf_values(k)),
