@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from rfp.triton_launch import RepeatedLaunches
+from rfp.triton_launch import LoopLaunches, RepeatedLaunches
 
 
 class Compiled:
@@ -54,6 +54,20 @@ def test_others_are_found_anew() -> None:
     launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 32})
     launch("other", kernel, (3,), (x,), (7,), {"BLOCK": 16})
     assert len(kernel.made) == 4
+
+
+def test_a_loop_keeps_all_but_what_moves() -> None:
+    kernel, launches = Kernel(), LoopLaunches()
+    x = torch.zeros(64)
+    assert not launches.again("name", x)
+    launches.first("name", kernel, (3,), (x,), (7,), {"BLOCK": 16}, num_warps=1)
+    assert launches.again("name", x[4:])
+    ((grid, arguments),) = kernel.made[0].launches
+    assert grid == (3, 1, 1)
+    assert arguments[0].data_ptr() == x[4:].data_ptr()
+    assert arguments[1:] == (7, 16)
+    assert not launches.again("name", x[1:])
+    assert not launches.again("other", x)
 
 
 def test_constants_come_last_and_in_their_order() -> None:

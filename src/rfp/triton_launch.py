@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -55,11 +54,45 @@ class RepeatedLaunches:
         if compiled is not None:
             compiled[(*grid, 1, 1)[:3]](*moving, *fixed, *constants.values())
             return compiled
-        assert kernel.arg_names[len(moving) + len(fixed) :] == list(constants)
-        compiled = kernel[grid](*moving, *fixed, **constants, **options)
-        if compiled is not None and _numbers() >= _TAKES_ALL_ARGUMENTS:
+        compiled = _launch(kernel, grid, moving, fixed, constants, options)
+        if _can_be_launched(compiled):
             self._found[key] = compiled
         return compiled
+
+
+class LoopLaunches:
+    """Launches of a loop: under one name always the same kernel, grid and arguments, but for where some tensors lie.
+
+    As :class:`RepeatedLaunches`, which builds the arguments anew each time; of a hundred short kernels that is felt.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], tuple[Callable[..., None], tuple[Any, ...]]] = {}
+
+    def again(self, name: Hashable, *moving: Tensor) -> bool:
+        """Launch as under this name before, with these tensors; ``False`` if :meth:`first` must do it."""
+        found = self._found.get((name, *[tensor.data_ptr() % 16 == 0 for tensor in moving]))
+        if found is None:
+            return False
+        launch, others = found
+        launch(*moving, *others)
+        return True
+
+    def first(
+        self,
+        name: Hashable,
+        kernel: Any,
+        grid: tuple[int, ...],
+        moving: Sequence[Tensor],
+        fixed: Sequence[Any],
+        constants: Mapping[str, Any],
+        **options: Any,
+    ) -> None:
+        """Launch, and keep all but ``moving`` under a name. The arguments are those of :class:`RepeatedLaunches`."""
+        compiled = _launch(kernel, grid, moving, fixed, constants, options)
+        if _can_be_launched(compiled):
+            key = (name, *[tensor.data_ptr() % 16 == 0 for tensor in moving])
+            self._found[key] = compiled[(*grid, 1, 1)[:3]], (*fixed, *constants.values())
 
 
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
@@ -69,5 +102,21 @@ def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     return torch.cuda.device(tensor.device)
 
 
-def _numbers() -> tuple[int, ...]:
-    return tuple(int(part) for part in version("triton").split(".")[:2])
+def _launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    moving: Sequence[Tensor],
+    fixed: Sequence[Any],
+    constants: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Any:
+    assert kernel.arg_names[len(moving) + len(fixed) :] == list(constants)
+    return kernel[grid](*moving, *fixed, **constants, **options)
+
+
+def _can_be_launched(compiled: Any) -> bool:
+    """Whether a launch returned a compiled kernel, and not ``None`` as the interpreter, that takes all arguments."""
+    import triton
+
+    numbers = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    return compiled is not None and numbers >= _TAKES_ALL_ARGUMENTS

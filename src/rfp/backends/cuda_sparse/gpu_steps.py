@@ -32,7 +32,7 @@ from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.normalization import Events, column_lengths, count_events
 from rfp.operators import MatrixOperator, Operator
 from rfp.rounding import Rounding
-from rfp.triton_launch import RepeatedLaunches, on_device
+from rfp.triton_launch import LoopLaunches, on_device
 
 # Elements of the states that a program of the product holds: few, so that none waits long for the longest row of
 # another. Entries of each row that it asks for at a time.
@@ -140,7 +140,7 @@ class Stages:
         self.every = problem.normalize_every
         self.last = problem.num_steps // self.every * self.every  # the last normalisation
         self.factorized = 0
-        self._launch = RepeatedLaunches()
+        self._launches = LoopLaunches()
         # Lengths of the columns and what rounding may have added to them, as the kernels keep them.
         self.rounding = torch.zeros(self.num_trajectories, 2, self.width, dtype=torch.float64, device=self.device)
         self.rounding[:, 0, : self.k] = column_lengths(problem.features, problem.ptr)[0]
@@ -193,9 +193,12 @@ class Stages:
     def _sums(
         self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
     ) -> None:
+        name = ("pieces" if unit else "product", source.stride(), target.stride())
+        if self._launches.again(name, source, target):
+            return
         rows = _PRODUCT_TILE[self.width] // self.width
-        self._launch(
-            ("pieces" if unit else "product", source.stride(), target.stride()),
+        self._launches.first(
+            name,
             product_kernel,
             (-(-len(row) // rows), self.num_trajectories),
             (source, target),
@@ -220,52 +223,55 @@ class Stages:
     def measure(self, product: Tensor) -> None:
         """Note how long the columns of a product are that is not normalised: one more pass over it."""
         self._gram(product, diagonal=True)
-        small = (self.gram, self.rounding, self.unit)
-        self._launch("measure", rounding_kernel, (self.num_trajectories,), (), small, {"K": self.width}, num_warps=1)
+        if not self._launches.again("measure"):
+            small, constants = (self.gram, self.rounding, self.unit), {"K": self.width}
+            self._launches.first(
+                "measure", rounding_kernel, (self.num_trajectories,), (), small, constants, num_warps=1
+            )
 
     def _gram(self, source: Tensor, diagonal: bool) -> None:
         b, apart = self.num_trajectories, self.grams.stride(0)
-        self._launch(
-            ("squares" if diagonal else "gram", source.stride()),
-            gram_kernel,
-            (self.programs, b),
-            (source,),
-            (self.grams, self.status, self.num_rows, self.blocks, *source.stride()[:2], self.k, apart),
-            {"K": self.width, "ROWS": self.rows, "L2": diagonal},
-            num_warps=4,
-        )
-        self._launch(
-            "sum",
-            sum_kernel,
-            (self.width * self.width // 64, b),
-            (),
-            (self.grams, self.gram, self.programs, apart),
-            {"K": self.width, "WORDS": 64},
-            num_warps=2,
-        )
+        name = ("squares" if diagonal else "gram", source.stride())
+        if not self._launches.again(name, source):
+            self._launches.first(
+                name,
+                gram_kernel,
+                (self.programs, b),
+                (source,),
+                (self.grams, self.status, self.num_rows, self.blocks, *source.stride()[:2], self.k, apart),
+                {"K": self.width, "ROWS": self.rows, "L2": diagonal},
+                num_warps=4,
+            )
+        if not self._launches.again("sum"):
+            self._launches.first(
+                "sum",
+                sum_kernel,
+                (self.width * self.width // 64, b),
+                (),
+                (self.grams, self.gram, self.programs, apart),
+                {"K": self.width, "WORDS": 64},
+                num_warps=2,
+            )
 
     def normalize(self, source: Tensor, target: Tensor) -> None:
         """``target = N(source)``."""
         b = self.num_trajectories
         l2 = self.normalization == "l2"
         self._gram(source, diagonal=l2)
-        matrices = (self.gram, self.weight, self.status, self.rounding, self.unit)
-        self._launch("factor", factor_kernel, (b,), (), (*matrices, self.k), {"K": self.width, "L2": l2}, num_warps=4)
-        self._launch(
-            ("apply", source.stride(), target.stride()),
-            apply_kernel,
-            (self.programs, b),
-            (source, target),
-            (
-                self.weight,
-                self.status,
-                self.num_rows,
-                self.blocks,
-                *source.stride()[:2],
-                *target.stride()[:2],
-                self.k,
-            ),
-            {"K": self.width, "ROWS": self.rows, "L2": l2},
-            num_warps=4,
-        )
+        if not self._launches.again("factor"):
+            matrices = (self.gram, self.weight, self.status, self.rounding, self.unit)
+            constants = {"K": self.width, "L2": l2}
+            self._launches.first("factor", factor_kernel, (b,), (), (*matrices, self.k), constants, num_warps=4)
+        name = ("apply", source.stride(), target.stride())
+        if not self._launches.again(name, source, target):
+            strides = (*source.stride()[:2], *target.stride()[:2])
+            self._launches.first(
+                name,
+                apply_kernel,
+                (self.programs, b),
+                (source, target),
+                (self.weight, self.status, self.num_rows, self.blocks, *strides, self.k),
+                {"K": self.width, "ROWS": self.rows, "L2": l2},
+                num_warps=4,
+            )
         self.factorized += b
