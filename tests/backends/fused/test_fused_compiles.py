@@ -11,7 +11,7 @@ triton = pytest.importorskip("triton")
 
 from triton.runtime.jit import JITFunction  # noqa: E402
 
-from rfp.backends.cuda_sparse import triton_large  # noqa: E402
+from rfp.backends.cuda_sparse import triton_large, triton_row_plan  # noqa: E402
 from rfp.backends.fused import triton_small  # noqa: E402
 from rfp.backends.learned import triton_dense  # noqa: E402
 from tests.first_stage import check  # noqa: E402
@@ -64,6 +64,14 @@ def test_product_of_a_large_graph(width: int, offsets: str, unit: bool) -> None:
     types = {**LARGE, "row": "*i32", "begin": offsets, "end": offsets}
     constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8, "UNIT": unit}
     assert "tt.func public" in check(triton_large.product_kernel, types, constants)
+
+
+def test_order_of_the_rows_of_a_large_graph() -> None:
+    names = ("crow", "key", "counts", "begin", "end", "row", "heavy", "heavy_begin", "heavy_end", "taken")
+    types = {**LARGE, **dict.fromkeys(names, "*i32"), "order": "*i64", "num_heavy": "i32"}
+    limits = {"HEAVY_ROW": 256, "PIECE": 128, "BLOCK": 256}
+    assert check(triton_row_plan._keys_kernel, types, {**limits, "WINDOW": 1 << 14}).count("tt.atomic_rmw") == 2
+    assert check(triton_row_plan._sums_kernel, types, limits).count("tt.atomic_rmw") == 1
 
 
 @pytest.mark.parametrize("width", [16, 32, 64])

@@ -41,10 +41,20 @@ class RowPlan:
 
 def row_plan(csr: CSR) -> RowPlan:
     """The plan of a pattern: computed once and kept with it. O(n log n), one synchronisation."""
-    return csr.memo.of(_plan, csr.crow)
+    by_kernels = csr.crow.is_cuda and csr.crow.dtype == torch.int32
+    return csr.memo.of(plan_by_kernels if by_kernels else plain_plan, csr.crow)
 
 
-def _plan(crow: Tensor) -> RowPlan:
+def plan_by_kernels(crow: Tensor) -> RowPlan:
+    """:func:`plain_plan`, its pieces in another order."""
+    from rfp.backends.cuda_sparse.triton_row_plan import launch_plan
+
+    (begin, end, row), (heavy, heavy_begin, heavy_end), num_pieces = launch_plan(crow, HEAVY_ROW, PIECE, WINDOW)
+    return RowPlan(begin, end, row, num_pieces, heavy, heavy_begin, heavy_end)
+
+
+def plain_plan(crow: Tensor) -> RowPlan:
+    """The plan by operations of PyTorch, on any device."""
     degree = crow.diff()
     is_heavy = degree > HEAVY_ROW
     pieces = torch.where(is_heavy, (degree + (PIECE - 1)) // PIECE, 0)
