@@ -101,7 +101,7 @@ def _by_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dtype) -> d
     names = list(dict.fromkeys(name for name in operators if isinstance(name, str) and name in OPERATORS))
     if not names:
         return {}
-    if graph.is_small_batch:
+    if graph.is_small_batch and _agrees(tuple(names), graph, dtype):
         from rfp.operators.triton_small_graphs import launch_small_graphs
 
         found = launch_small_graphs(tuple(names), graph, dtype)
@@ -113,6 +113,12 @@ def _by_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dtype) -> d
     values = operator_values(names, edges, dtype)
     matrices = [edges.pattern.with_value(value) for value in values.unbind()]
     return {name: MatrixOperator(csr, norm=NORMS.get(name)) for name, csr in zip(names, matrices, strict=True)}
+
+
+def _agrees(names: tuple[str, ...], graph: Graph, dtype: torch.dtype) -> bool:
+    from rfp.operators.small_graphs_agree import small_graphs_agree  # which compares with what is here
+
+    return small_graphs_agree(names, graph, dtype)
 
 
 def as_operator(

@@ -224,6 +224,11 @@ def _constants(names: tuple[str, ...], weighted: bool, width: int, looked_at: in
     return {"OPERATORS": len(names), **rows, "WEIGHTED": weighted, **sizes}
 
 
+def held_width(largest: int) -> int:
+    """N of the kernel for graphs of up to so many nodes."""
+    return 32 if largest <= 32 else 64 if largest <= 64 else 128
+
+
 def launch_small_graphs(
     names: tuple[str, ...],
     graph: Graph,
@@ -246,7 +251,7 @@ def launch_small_graphs(
     values = torch.empty(len(names), num_entries, dtype=dtype, device=device)
     norms = torch.empty(num_graphs, len(names), dtype=torch.float64, device=device)
     keys = torch.empty(num_graphs, dtype=torch.int64, device=device)
-    width = 32 if largest <= 32 else 64 if largest <= 64 else 128
+    width = held_width(largest)
     weight = ptr if edge_weight is None else floating(edge_weight)
     to_target, step = edge_index.stride()
     types = (device.index, edge_index.dtype, ptr.dtype, weight.dtype, dtype, step)

@@ -21,15 +21,19 @@ from rfp.settings import Settings
 def new_batch_trajectory(settings: Settings, graph: Graph) -> tuple[Tensor, Report] | None:
     """The trajectory of drawn features, ``[n, B, O, P + 1, k]``, and its report; nobody waits for a GPU.
 
-    ``None`` for anything but predefined operators of a known batch of small graphs on a GPU.
+    ``None`` for anything but predefined operators of a known batch of small graphs on a GPU, and where the kernel that
+    builds them is not as the plain rules are (:mod:`rfp.operators.small_graphs_agree`).
     """
     normalization, names = settings.normalization, settings.operators
     if not (graph.sorts_on_gpu and graph.is_small_batch and _by_kernels(settings)) or not isinstance(names, tuple):
         return None
     assert isinstance(normalization, str)
     from rfp.backends.fused.kernel_launches import KernelLaunches, OperatorRun, Start, kernel_dtype
+    from rfp.operators.small_graphs_agree import small_graphs_agree
     from rfp.operators.triton_small_graphs import launch_small_graphs
 
+    if not small_graphs_agree(names, graph):
+        return None
     found = launch_small_graphs(names, graph)
     shape = (graph.num_nodes, settings.num_trajectories, len(names), settings.num_steps + 1, settings.num_channels)
     out = torch.empty(shape, dtype=kernel_dtype(normalization, settings.kept_dtype), device=graph.device)
