@@ -1,7 +1,7 @@
 """Ticks of tasks become bars, and finished steps lines with the time that is left."""
 
 from rfp.encode_file import Progress
-from rfp.partitioned.encode_source import PREPARING
+from rfp.partitioned.rounds_of_tasks import PREPARING
 from rfp.step_clock import StepClock
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rfp.encode_file import Progress
-from rfp.partitioned.encode_source import PREPARING
+from rfp.partitioned.rounds_of_tasks import PREPARING
 
 
 @dataclass

@@ -145,14 +145,33 @@ def test_damaged_blocks_are_computed_again_never_used(tmp_path: Path, step: str,
         path.unlink()
     said: list[str] = []
     encode(graph, tmp_path / "hurt", num_steps=5, say=said.append, **arguments)
-    after = files(tmp_path / "hurt")
-    if step == "0/0002":  # what the third step reads
-        assert len(said) >= 2
-        assert "computed again" in said[0]
-        assert after == files(tmp_path / "whole")
-    else:  # read by nobody any more: found by who opens it
-        with pytest.raises(DamagedFileError):
-            open(tmp_path / "hurt").trajectory()
+    assert len(said) == 2
+    assert all("is damaged: " in line and line.endswith("; it is computed again") for line in said)
+    assert files(tmp_path / "hurt") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("executor", [Serial(), Threads(3)])
+def test_what_is_damaged_in_a_finished_folder_is_refused_and_the_same_call_mends_it(
+    tmp_path: Path, executor: Any
+) -> None:
+    graph, arguments = graph_of("random"), {"num_channels": 6, "num_steps": 3, "memory": TINY}
+    encoded = encode(graph, tmp_path / "a", **arguments)
+    whole = files(tmp_path / "a")
+    # The first step and the last, all panels of a block and one of another.
+    hurt = sorted((tmp_path / "a" / "states" / "start").glob("panel-*.block-00002.npy"))
+    hurt += [tmp_path / "a" / "states" / "0" / "0003" / "panel-001.block-00000.npy"]
+    for number, path in enumerate(hurt):
+        data = bytearray(path.read_bytes())
+        data[-3] ^= 4
+        path.write_bytes(data if number else data[:-5])
+    with pytest.raises(DamagedFileError, match="the command that made the folder computes it again"):
+        encoded.trajectory()
+    said: list[str] = []
+    again = encode(graph, tmp_path / "a", executor=executor, say=said.append, **arguments)
+    assert sorted(line.split(" is damaged")[0] for line in said) == sorted(map(str, hurt))
+    assert files(tmp_path / "a") == whole
+    assert again.manifest == encoded.manifest
+    assert again.trajectory().storage.isfinite().all()
 
 
 def test_a_damaged_graph_is_refused(tmp_path: Path) -> None:

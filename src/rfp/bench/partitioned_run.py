@@ -18,8 +18,8 @@ from rfp.bench.measure import current_peak, reset_peak
 from rfp.bench.partitioned import Run
 from rfp.encode_folder import Resources
 from rfp.partitioned import Dask, encode_files
-from rfp.partitioned.encode_source import PREPARING
 from rfp.partitioned.layout import Layout
+from rfp.partitioned.rounds_of_tasks import PREPARING
 
 
 class _Prepared(Exception):  # noqa: N818 - no error

@@ -25,7 +25,7 @@ from rfp.graph import Graph
 from rfp.operators import OPERATORS, EntryTable, parse_name
 from rfp.pages import empty
 from rfp.partitioned.block_products import block_gram, device_here, sparse_rows, times
-from rfp.partitioned.checked_files import is_whole, load_array, load_into, save_array
+from rfp.partitioned.checked_files import DamagedFileError, is_whole, load_array, load_into, save_array
 from rfp.partitioned.layout import Layout, StoredGraph, panels
 
 Array = NDArray[Any]
@@ -150,15 +150,28 @@ def draw_block(plan: Plan, name: str, block: int) -> Array:
     return _squares(_block(plan, name, block))
 
 
-def multiply_blocks(plan: Plan, operator: int, source: str, target: str, panel: int, blocks: Sequence[int]) -> Array:
+def multiply_blocks(
+    plan: Plan, operator: int, source: str, target: str, panel: int, blocks: Sequence[int], with_gram: bool
+) -> tuple[Array, Array | None]:
     r"""Rows of :math:`S a`, for one panel of channels and several blocks of rows.
 
     The panel of a is read once and kept for the next call: O(n B width) memory, O(entries of the blocks B width) time.
 
+    Args:
+        plan: Plan of the encoding.
+        operator: Number of the operator.
+        source: The state that is multiplied.
+        target: The state that it becomes.
+        panel: Number of the panel.
+        blocks: The blocks of rows.
+        with_gram: Whether Gram matrices are wanted as well, of a panel that holds all channels: a product that is in
+            memory need not be read again for them.
+
     Returns:
-        The sum of squares of each column over each block, ``[len(blocks), B, width]`` in float64.
+        The sum of squares of each column over each block, ``[len(blocks), B, width]`` in float64, and the Gram matrix
+        of each block, ``[len(blocks), B, k, k]``.
     """
-    squares, side = [], plan.operators[operator].side
+    squares, grams, side = [], [], plan.operators[operator].side
     for block in blocks:
         path = plan.layout.block_file(target, panel, block)
         if is_whole(path):
@@ -169,8 +182,12 @@ def multiply_blocks(plan: Plan, operator: int, source: str, target: str, panel: 
             with _panels.used(plan, source, panel) as a:
                 product = sparse_rows(crow, col, value, a).reshape(len(crow) - 1, plan.num_trajectories, -1)
             save_array(path, product)
-        squares.append(_squares(product))
-    return np.stack(squares)
+        if with_gram:
+            grams.append(block_gram(product, device_here(plan.device)))
+            squares.append(np.diagonal(grams[-1], axis1=1, axis2=2))
+        else:
+            squares.append(_squares(product))
+    return np.stack(squares), np.stack(grams) if with_gram else None
 
 
 def _squares(a: Array) -> Array:
@@ -283,6 +300,17 @@ def apply_to_basis(plan: Plan, source: str, other: str, target: str, factor: Arr
         q, _ = np.linalg.qr(columns[:, b].astype(np.float64))
         out[:, b] = q @ factor[b, : q.shape[1]]
     _save_panels(plan, files, out)
+
+
+def damage_of_block(plan: Plan, name: str, block: int) -> list[DamagedFileError]:
+    """The files of a finished state's block that are not what was written."""
+    found = []
+    for path in plan.files(name, block):
+        try:
+            load_array(path)
+        except DamagedFileError as damage:
+            found.append(damage)
+    return found
 
 
 def _block(plan: Plan, name: str, block: int) -> Array:

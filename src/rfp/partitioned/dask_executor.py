@@ -22,8 +22,7 @@ _PATIENCE = 120
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # What is not installed is passed over.
 _LOADED_ONCE = [
-    *("distributed.nanny", "distributed.worker", "rfp.partitioned.block_tasks"),
-    *("rfp.backends.compiled.sparse_product", "rfp.backends.compiled.dense_products"),
+    "rfp.partitioned.worker_start",
 ]
 
 

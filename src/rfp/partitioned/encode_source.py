@@ -18,7 +18,7 @@ from rfp.partitioned.executors import Executor, Serial
 from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 from rfp.partitioned.lock import locked
 from rfp.partitioned.reader import PartitionedEncoding, open_encoding
-from rfp.partitioned.rounds_of_tasks import Driver, Tick, no_tick, plan_steps
+from rfp.partitioned.rounds_of_tasks import PREPARING, Driver, Tick, no_tick, plan_steps
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.sources import FileSource, GraphSource, Source
 from rfp.settings import STARTS, Arguments, Settings, fields_among, shows_settings
@@ -26,8 +26,6 @@ from rfp.settings import STARTS, Arguments, Settings, fields_among, shows_settin
 STORED_NORMALIZATIONS = ("qr", "l2", "none")
 # The parts of the memory allowed: one panel of all nodes, and one block of rows.
 _PANEL_PART, _BLOCK_PART = 0.65, 0.2
-# What the ticks of preparing call their step.
-PREPARING = "graph"
 # What lies in a folder of ours before there is a manifest.
 OWN_NAMES = ("lock", "graph", "graph-T", "graph-sym", "preparing", "states", "manifest.json")
 # Copies of a block's states that are there at a time: panels read, joined, multiplied.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError, MissingExtraError
-from rfp.partitioned.checked_files import load_array
+from rfp.partitioned.checked_files import DamagedFileError, load_array
 from rfp.partitioned.layout import Layout, Manifest, panels, step_name
 from rfp.trajectory import Report, Trajectory
 
@@ -90,9 +90,13 @@ class PartitionedEncoding:
     def _block(self, step: int, operator: int, block: int) -> Array:
         name = self._name(step, operator)
         number = len(panels(int(self.arguments["num_channels"]), self.manifest.panel))
-        return np.concatenate(
-            [load_array(self.layout.block_file(name, panel, block)) for panel in range(number)], axis=2
-        )
+        try:
+            parts = [load_array(self.layout.block_file(name, panel, block)) for panel in range(number)]
+        except DamagedFileError as damage:
+            raise DamagedFileError(
+                damage.path, f"{damage.what}; the command that made the folder computes it again"
+            ) from damage
+        return np.concatenate(parts, axis=2)
 
     def _name(self, step: int, operator: int) -> str:
         step = step + self.num_steps + 1 if step < 0 else step

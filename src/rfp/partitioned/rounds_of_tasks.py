@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,8 @@ from rfp.rounding import Rounding
 
 Array = NDArray[Any]
 
+# What ticks call their step before the first that is made: of the graph, and of looking at what is there.
+PREPARING = "graph"
 # Is told (step, what, tasks done, tasks in all), also before the first is done.
 Tick = Callable[[str, str, int, int], None]
 
@@ -90,15 +93,22 @@ class StoredState:
 
 
 class StoredProducts:
-    """What computes Gram matrices of a stored state and applies factors to it, for the ladder; keeps the factors."""
+    """What computes Gram matrices of a stored state and applies factors to it, for the ladder; keeps the factors.
 
-    def __init__(self, driver: Driver, step: StepPlan) -> None:
-        self.driver, self.step = driver, step
+    Args:
+        driver: Runs the tasks.
+        step: The step that is made.
+        known: Gram matrices that are there already, by the name of their state.
+    """
+
+    def __init__(self, driver: Driver, step: StepPlan, known: dict[str, Array]) -> None:
+        self.driver, self.step, self.known = driver, step, known
         self.factors: list[Array] = []
         self.vectors: Array | None = None
 
     def gram(self, a: StoredState) -> Tensor:
-        return torch.from_numpy(self.driver.gram(self.step, a.name))[None]
+        found = self.known.get(a.name)
+        return torch.from_numpy(self.driver.gram(self.step, a.name) if found is None else found)[None]
 
     def apply(self, a: StoredState, weight: Tensor) -> StoredState:
         target = f"{self.step.target}/pass-{len(self.factors)}"
@@ -166,8 +176,13 @@ class Driver:
         return range(self.plan.graph.num_blocks)
 
     def run(self) -> None:
-        """Make every step that is not there; each is in the manifest as soon as its files are."""
+        """Make every step that is not there; each is in the manifest as soon as its files are.
+
+        What an earlier run has finished is looked at first, and what of it is damaged computed again: a folder that a
+        run has come to the end of is whole.
+        """
         block_tasks.forget_panel()
+        self._mend_finished()
         for step in self.steps:
             if step.target not in self.manifest.finished:
                 events = self._mended(step, self.blocks)
@@ -176,17 +191,34 @@ class Driver:
                 )
                 self.layout.write_manifest(self.manifest, self.layout.state(step.target))
 
+    def _mend_finished(self) -> None:
+        """Look at the files of all finished steps; each that is damaged is computed again from the step before."""
+        finished = [step for step in self.steps if step.target in self.manifest.finished]
+        if not finished:
+            return
+        arguments = [(self.plan, step.target, block) for step in finished for block in self.blocks]
+        found = iter(self._told(PREPARING, "checking finished steps", block_tasks.damage_of_block, arguments))
+        for step in finished:
+            damages = {block: next(found) for block in self.blocks}
+            for damage in chain.from_iterable(damages.values()):
+                self._discard(damage)
+            hurt = [block for block, some in damages.items() if some]
+            if hurt:
+                self._mended(step, hurt)
+
     def _make(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:
         """Compute blocks of a step, with the factors that are stored for it or, the first time, with new ones."""
         again = step.target in self.manifest.finished
         raw = step.target if step.normalization == "none" else f"{step.target}/product"
+        grams: dict[str, Array] = {}
         if step.source is None:
             squares = self._round(
                 step, "drawing", block_tasks.draw_block, [(self.plan, raw, block) for block in blocks]
             )
             lengths = np.sqrt(sum(squares))[None]
         else:
-            lengths = self._multiply(step, raw, blocks)
+            lengths, gram = self._multiply(step, raw, blocks, with_gram=step.normalization == "qr" and not again)
+            grams = {} if gram is None else {raw: gram}
         if not again and not np.isfinite(lengths).all():
             raise NotFiniteError(self.plan.torch_dtype, step.step, step.operator)
         events: Counter[str] = Counter()
@@ -194,37 +226,47 @@ class Driver:
             if again:
                 last = self._replay(step, raw, blocks)
             else:
-                last, events = self._normalize(step, raw, lengths)
+                last, events = self._normalize(step, raw, lengths, grams)
             self._move(last, step.target, blocks)
         if not again:
             save_array(self.layout.lengths_file(step.target), lengths)
         self._clear(step.target)
         return events
 
-    def _multiply(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> Array:
-        """The product with S, p times for a power; returns the lengths of the columns of each, ``[p, B, k]``."""
+    def _multiply(
+        self, step: StepPlan, raw: str, blocks: Sequence[int], *, with_gram: bool
+    ) -> tuple[Array, Array | None]:
+        """The product with S, p times for a power.
+
+        Returns:
+            The lengths of the columns of each product, ``[p, B, k]``; the Gram matrix of the last, ``[B, k, k]``, where
+            it is wanted and one panel holds all channels.
+        """
         self._write_values(step, blocks)
-        source, lengths = cast(str, step.source), []
+        source, lengths, num_panels = cast(str, step.source), [], len(self.plan.panels)
+        with_gram = with_gram and num_panels == 1
+        gram = None
         for power in range(1, step.power + 1):
             target = raw if power == step.power else f"{step.target}/power-{power}"
             # A repair needs all of what is multiplied again, but only its own blocks of the last product.
             needed = blocks if power == step.power else self.blocks
             # One run of blocks for each worker: the panel that they share is read once by each.
             runs = [list(run) for run in chunks(needed, self.executor.num_workers)]
+            last = with_gram and power == step.power
             arguments = [
-                (self.plan, step.operator, source, target, panel, run)
-                for panel in range(len(self.plan.panels))
+                (self.plan, step.operator, source, target, panel, run, last)
+                for panel in range(num_panels)
                 for run in runs
             ]
-            squares = self._round(step, "multiplying", block_tasks.multiply_blocks, arguments)
-            by_panel = [
-                np.concatenate(squares[p * len(runs) : (p + 1) * len(runs)]).sum(0)
-                for p in range(len(self.plan.panels))
-            ]
+            found = self._round(step, "multiplying", block_tasks.multiply_blocks, arguments)
+            squares = [one for one, _ in found]
+            by_panel = [np.concatenate(squares[p * len(runs) : (p + 1) * len(runs)]).sum(0) for p in range(num_panels)]
             lengths.append(np.sqrt(np.concatenate(by_panel, axis=-1)))
+            if last:
+                gram = _in_order([part for _, parts in found for part in parts])
             source = target
         block_tasks.forget_panel()
-        return np.stack(lengths)
+        return np.stack(lengths), gram
 
     def _write_values(self, step: StepPlan, blocks: Sequence[int]) -> None:
         """The values of the operator, once a run: tasks that find them damaged later on say so."""
@@ -234,9 +276,9 @@ class Driver:
             self._round(step, "values", block_tasks.write_values, arguments)
             self._valued.update((step.operator, block) for block in missing)
 
-    def _normalize(self, step: StepPlan, raw: str, lengths: Array) -> tuple[str, Counter[str]]:
+    def _normalize(self, step: StepPlan, raw: str, lengths: Array, grams: dict[str, Array]) -> tuple[str, Counter[str]]:
         """Find the factors, store them and apply them: returns the state that came out, and the events."""
-        products = StoredProducts(self, step)
+        products = StoredProducts(self, step, grams)
         rounding = self._rounding(step, lengths)
         if step.normalization == "l2":
             inverse, events = inverse_lengths(torch.from_numpy(lengths[-1])[None], rounding)
@@ -291,10 +333,7 @@ class Driver:
         parts = self._round(
             step, "Gram matrices", block_tasks.gram_of_block, [(self.plan, name, block) for block in self.blocks]
         )
-        total: Array = np.zeros_like(parts[0])
-        for part in parts:
-            total += part
-        return total
+        return _in_order(parts)
 
     def apply(self, step: StepPlan, source: str, target: str, factor: Array, blocks: Sequence[int]) -> None:
         """A state times a factor, as another state."""
@@ -344,14 +383,19 @@ class Driver:
     def _round(
         self, step: StepPlan, what: str, task: block_tasks.BlockTask, arguments: Sequence[tuple[Any, ...]]
     ) -> list[Any]:
+        return self._told(step.target, what, task, arguments)
+
+    def _told(
+        self, step: str, what: str, task: block_tasks.BlockTask, arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         done = 0
 
         def one_more() -> None:
             nonlocal done
             done += 1
-            self.tick(step.target, what, done, len(arguments))
+            self.tick(step, what, done, len(arguments))
 
-        self.tick(step.target, what, 0, len(arguments))
+        self.tick(step, what, 0, len(arguments))
         return self.executor.map(task, arguments, one_more)
 
     def _mended(self, step: StepPlan, blocks: Sequence[int]) -> Counter[str]:
@@ -372,11 +416,22 @@ class Driver:
             raise FileError(
                 f"{damage}; nothing here can make it again: remove {self.layout.folder} and run the command once more"
             ) from damage
-        self.say(f"{damage}; it is computed again")
-        discard(damage.path)
+        self._discard(damage)
         block_tasks.forget_panel()
         name, block = place
         self._valued = {one for one in self._valued if one[1] != block}
         for step in self.steps:
             if step.target == name and name in self.manifest.finished:
                 self._mended(step, [block])
+
+    def _discard(self, damage: DamagedFileError) -> None:
+        self.say(f"{damage}; it is computed again")
+        discard(damage.path)
+
+
+def _in_order(parts: Sequence[Array]) -> Array:
+    """The sum, one after the other: its bits do not depend on who made the parts."""
+    total: Array = np.zeros_like(parts[0])
+    for part in parts:
+        total += part
+    return total
