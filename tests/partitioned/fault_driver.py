@@ -43,7 +43,7 @@ PHASES = (
     "multiply_blocks",
     "gram_of_block",
     "triangle_of_block",
-    "apply_to_block",
+    "apply_to_blocks",
     "apply_to_basis",
 )
 # What the driver is told of each of them; both kinds of norms have one name.

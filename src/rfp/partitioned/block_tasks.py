@@ -273,11 +273,12 @@ def gram_of_block(plan: Plan, name: str, block: int) -> Array:
     return block_gram(_block(plan, name, block), device_here(plan.device))
 
 
-def apply_to_block(plan: Plan, source: str, target: str, factor: Array, block: int) -> None:
-    """A block of a state times a k x k matrix for each trajectory, ``[B, k, k]``; a diagonal one as ``[B, k]``."""
-    files = plan.files(target, block)
-    if not all(is_whole(path) for path in files):
-        _save_panels(plan, files, times(_block(plan, source, block), factor, device_here(plan.device)))
+def apply_to_blocks(plan: Plan, source: str, target: str, factor: Array, blocks: Sequence[int]) -> None:
+    """Blocks of a state times a k x k matrix for each trajectory, ``[B, k, k]``; a diagonal one as ``[B, k]``."""
+    for block in blocks:
+        files = plan.files(target, block)
+        if not all(is_whole(path) for path in files):
+            _save_panels(plan, files, times(_block(plan, source, block), factor, device_here(plan.device)))
 
 
 def triangle_of_block(plan: Plan, name: str, trajectories: Sequence[int], block: int) -> Array:

@@ -20,10 +20,6 @@ _RETRIES = 3
 _PATIENCE = 120
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# What is not installed is passed over.
-_LOADED_ONCE = [
-    "rfp.partitioned.worker_start",
-]
 
 
 class ClusterError(RFPError):
@@ -167,7 +163,7 @@ def _local_cluster(num_workers: int) -> Any:
     """Workers on this machine, forked from one process that has loaded what they need.
 
     PyTorch takes seconds to load, which each worker would spend anew: two of them as much as several steps of a graph
-    of ten million edges.
+    of ten million edges (:mod:`rfp.partitioned.worker_start`).
     """
     import dask.config
     from distributed import LocalCluster
@@ -185,7 +181,7 @@ def _local_cluster(num_workers: int) -> Any:
         "distributed.admin.system-monitor.interval": "2s",
     }
     with dask.config.set(settings):
-        get_mp_context().set_forkserver_preload(_LOADED_ONCE)
+        get_mp_context().set_forkserver_preload(["rfp.partitioned.worker_start"])
         # Dask would stop workers by their memory; here the size of the blocks keeps them within theirs.
         return LocalCluster(
             n_workers=num_workers,

@@ -11,19 +11,19 @@ from importlib import import_module
 import numpy as np
 import torch
 
-from rfp.partitioned import block_products, block_tasks, norms
+from rfp.partitioned.block_products import block_gram, sparse_rows, times
 
-for _name in ("distributed.nanny", "distributed.worker"):
-    import_module(_name)
+# The package of this module brings the tasks.
+LOADED = [import_module(name) for name in ("distributed.nanny", "distributed.worker")]
 
 
-def load_products(plan_type: type = np.float32) -> None:
-    """Have the products of a block compiled, or brought from where they are kept, for states of this type."""
-    a = np.ones((2, 1, 4), dtype=plan_type)
-    crow, col, value = np.array([0, 1, 2]), np.array([0, 1], dtype=np.int32), np.ones(2, dtype=plan_type)
-    block_products.sparse_rows(crow, col, value, torch.from_numpy(a[:, 0]))
-    block_products.block_gram(a)
-    block_products.times(a, np.eye(4)[None])
+def load_products() -> None:
+    """Have the products of blocks compiled, or brought from where they are kept, for states in single precision."""
+    a = np.ones((2, 1, 4), dtype=np.float32)
+    crow, col, value = np.array([0, 1, 2]), np.array([0, 1], dtype=np.int32), np.ones(2, dtype=np.float32)
+    sparse_rows(crow, col, value, torch.from_numpy(a[:, 0]))
+    block_gram(a)
+    times(a, np.eye(4)[None])
 
 
 load_products()
