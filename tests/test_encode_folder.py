@@ -62,6 +62,7 @@ def test_other_arguments_are_refused_and_replaced_by_force() -> None:
     done("g.csv", *SMALL, "-o", "store")  # a name without suffix is a folder
     refused = run("g.csv", "-k", "3", "-P", "3", "-o", "store")
     assert "num_steps is 2 there and 3 here" in str(refused.exception)
+    assert "steps are there" not in refused.stderr  # of another encoding nothing is gone on with
     done("g.csv", "-k", "3", "-P", "3", "-o", "store", "--force")
     assert rfp.partitioned.open("store").num_steps == 3
     Path("g.csv").write_text(TEXT + "ann,dan\nbob,dan\n")

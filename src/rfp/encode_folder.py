@@ -233,8 +233,7 @@ def encode_folder(
         steps_aloud: Whether it gets one for every finished step, with the time left.
     """
     from rfp.partitioned.dask_executor import Dask
-    from rfp.partitioned.encode_source import encode_source
-    from rfp.partitioned.layout import Layout
+    from rfp.partitioned.encode_source import encode_source, finished_steps
     from rfp.partitioned.sources import FileSource
     from rfp.step_clock import StepClock
 
@@ -242,14 +241,15 @@ def encode_folder(
     exported = None if is_folder(job.output) else job.path
     _check_outputs(job, folder, exported, anew=not resources.resume)
     clock = StepClock(progress, job.settings.num_steps, len(job.settings.operators), say if steps_aloud else None)
-    if Layout(folder).manifest_file.exists():
-        done, total = len(Layout(folder).read_manifest().finished), clock.num_steps
+    source = FileSource(job.files, job.options)
+    done, total = finished_steps(source, folder, job.settings), clock.num_steps
+    if done is not None:
         say(f"{folder}: {done} of {total} steps are there{', going on' if done < total else ''}")
     started = time.perf_counter()
     several = resources.workers is not None or resources.scheduler is not None
     with Dask(resources.workers, scheduler=resources.scheduler, say=say) if several else nullcontext() as executor:
         encoding = encode_source(
-            FileSource(job.files, job.options),
+            source,
             folder,
             job.settings,
             memory=resources.bytes_for_numbers,

@@ -1,5 +1,7 @@
 """Workers of a scheduler that is reached by its address, through the command; those that die: test_faults.py."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,3 +77,12 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
     found = run_task(lambda plan: pytest.fail("it was run"), (plan,))
     assert isinstance(found, ClusterError)
     assert f"does not see {tmp_path / 'elsewhere'}; all workers need the folder under this name" in str(found)
+
+
+@pytest.mark.slow
+def test_a_script_that_its_workers_would_run_again_is_told_what_to_do(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from rfp.partitioned import Dask\nDask(1)\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'work with Dask stands under if __name__ == "__main__":' in done.stderr

@@ -57,7 +57,13 @@ class Dask:
             raise MissingExtraError("dask.distributed", "cluster", "work by several processes") from error
         self._cluster: Any = None
         if scheduler is None:
-            self._cluster = _local_cluster(num_workers or os.cpu_count() or 1)
+            try:
+                self._cluster = _local_cluster(num_workers or os.cpu_count() or 1)
+            except RuntimeError as error:  # Dask's own words are that a nanny failed to start
+                raise ClusterError(
+                    f"no worker could be started ({error}). Workers import the script that starts them: in a script, "
+                    'work with Dask stands under if __name__ == "__main__":'
+                ) from error
         try:
             self.client = distributed.Client(self._cluster or scheduler, timeout=_PATIENCE, set_as_default=False)
             self.client.wait_for_workers(1, timeout=_PATIENCE)

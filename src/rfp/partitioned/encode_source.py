@@ -167,6 +167,20 @@ def encode_source(
     return encoding
 
 
+def finished_steps(source: Source, folder: str | Path, settings: Settings) -> int | None:
+    """How many steps of this very encoding a folder holds; ``None`` if no encoding was begun there.
+
+    Raises:
+        FileError: It holds another one; the message says what is different.
+    """
+    layout = Layout(Path(folder))
+    if not layout.manifest_file.exists():
+        return None
+    manifest = layout.read_manifest()
+    _refuse_others(layout, manifest, plain_arguments(settings), source)
+    return len(manifest.finished)
+
+
 def _make_folder(layout: Layout) -> None:
     """The folder, unless it holds what is not ours."""
     try:
