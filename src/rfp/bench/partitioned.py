@@ -175,7 +175,7 @@ def _measured(run: Run, edges: Path, store: Path) -> list[Measured]:
     for only in ("prepare", "steps") if run.limited else ("all",):
         # What the C library keeps of freed memory would count against the limit, though nothing is in it.
         freed = (
-            {"MALLOC_MMAP_THRESHOLD_": "4194304", "MALLOC_TRIM_THRESHOLD_": "4194304"}
+            {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
             if run.limited and only == "steps"
             else {}
         )

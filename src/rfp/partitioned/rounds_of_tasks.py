@@ -42,8 +42,8 @@ def no_tick(step: str, what: str, done: int, total: int) -> None:
     """For those who do not look."""
 
 
-# Tasks of a round for each of several workers: few, for each costs the scheduler milliseconds; more than one, so that a
-# slow worker leaves some to others and the bar moves.
+# Tasks by which a factor is applied, for each of several workers: few, for each costs the scheduler milliseconds; more
+# than one, so that a slow worker leaves some to others and the bar moves.
 _RUNS_EACH = 4
 # A file that turns out damaged again and again is a disk to be replaced, not a block to be computed again.
 _MAX_REPAIRS = 100
@@ -253,7 +253,8 @@ class Driver:
             target = raw if power == step.power else f"{step.target}/power-{power}"
             # A repair needs all of what is multiplied again, but only its own blocks of the last product.
             needed = blocks if power == step.power else self.blocks
-            runs = self._runs(needed)
+            # One run of blocks for each worker: the panel that they share is read once by each.
+            runs = [list(run) for run in chunks(needed, self.executor.num_workers)]
             last = with_gram and power == step.power
             arguments = [
                 (self.plan, step.operator, source, target, panel, run, last)
@@ -339,17 +340,14 @@ class Driver:
 
     def apply(self, step: StepPlan, source: str, target: str, factor: Array, blocks: Sequence[int]) -> None:
         """A state times a factor, as another state."""
+        workers = self.executor.num_workers
+        number = len(blocks) if workers == 1 else _RUNS_EACH * workers
         self._round(
             step,
             "applying",
             block_tasks.apply_to_blocks,
-            [(self.plan, source, target, factor, run) for run in self._runs(blocks)],
+            [(self.plan, source, target, factor, list(run)) for run in chunks(blocks, number)],
         )
-
-    def _runs(self, blocks: Sequence[int]) -> list[list[int]]:
-        """Blocks that are worked on one after the other, as one task."""
-        workers = self.executor.num_workers
-        return [list(run) for run in chunks(blocks, len(blocks) if workers == 1 else _RUNS_EACH * workers)]
 
     def triangles(self, step: StepPlan, name: str, trajectories: Sequence[int]) -> Array:
         """R of each block, ``[blocks, trajectories, k, k]``."""
