@@ -163,12 +163,21 @@ def _sync_folder(folder: Path) -> None:
     os.close(handle)
 
 
-def explained(error: OSError, path: Path) -> WriteError:
+def explained(error: OSError, path: Path, *, goes_on: bool = False) -> WriteError:
+    """What went wrong and what to do, in one line.
+
+    Args:
+        error: Of the system.
+        path: What was being written.
+        goes_on: Whether it is one file of a work that is taken up where it stopped.
+    """
     if error.errno in _NO_SPACE:
-        return WriteError(
-            f"{path}: no space left while writing ({error.strerror}); free some or choose another folder. "
-            "Nothing was written under this name"
-        )
+        told = f"{path}: no space left while writing ({error.strerror}); "
+        if goes_on:
+            return WriteError(
+                told + "free some and do the same again: what is finished is kept, and it goes on from there"
+            )
+        return WriteError(told + "free some or choose another folder. Nothing was written under this name")
     if isinstance(error, FileNotFoundError):
         return WriteError(f"{path}: the folder {path.parent} does not exist; create it first")
     return WriteError(f"{path}: cannot be written ({error.strerror or error}); choose another place with -o")

@@ -60,7 +60,7 @@ def _aside(path: Path) -> Iterator[Path]:
         yield part
         os.replace(part, path)
     except OSError as error:
-        raise error if isinstance(error, FileError) else explained(error, path) from error
+        raise error if isinstance(error, FileError) else explained(error, path, goes_on=True) from error
     finally:
         with suppress(OSError):
             part.unlink()
@@ -89,7 +89,7 @@ def sync(folder: Path) -> None:
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
         except OSError as error:
-            raise explained(error, path) from error
+            raise explained(error, path, goes_on=True) from error
 
 
 def save_array(path: Path, array: Array) -> None:
