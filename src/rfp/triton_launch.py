@@ -44,7 +44,7 @@ class RepeatedLaunches:
             moving: The first of its arguments, tensors that may begin anywhere.
             fixed: Those that follow; tensors among them always begin at multiples of 16 bytes, or never do.
             constants: The last of its arguments, known at compilation, in their order.
-            options: Of the compiler, ``num_warps`` for instance.
+            options: What the compiler is told, ``num_warps`` for instance.
 
         Returns:
             The compiled kernel; ``None`` in the interpreter.
