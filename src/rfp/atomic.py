@@ -167,7 +167,7 @@ def explained(error: OSError, path: Path, *, goes_on: bool = False) -> WriteErro
     """What went wrong and what to do, in one line.
 
     Args:
-        error: Of the system.
+        error: What the system raised.
         path: What was being written.
         goes_on: Whether it is one file of a work that is taken up where it stopped.
     """
