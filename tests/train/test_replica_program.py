@@ -220,7 +220,8 @@ def test_patience_ends_a_replica_without_ending_the_others(club: LoadedTask) -> 
 def scripted(program: ReplicaProgram, scores: torch.Tensor, losses: torch.Tensor) -> ReplicaProgram:
     """Validation gives what is written down, ``[epochs, R]``; a step writes its epoch into all weights."""
 
-    def step() -> torch.Tensor:
+    def step(better: torch.Tensor) -> torch.Tensor:
+        program.optimizer.keep(better)
         with torch.no_grad():
             for p in program.model.parameters():
                 p.fill_(int(program._now))

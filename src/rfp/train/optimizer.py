@@ -1,11 +1,13 @@
-"""Adam with a learning rate and a weight decay for each replica."""
+"""Adam with a learning rate and a weight decay for each replica, which keeps the weights of the best epoch of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
+
+from rfp.available import triton_available
 
 _BETAS = (0.9, 0.999)
 _EPS = 1e-8
@@ -18,7 +20,8 @@ class ReplicaAdam:
               v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \quad
               p \leftarrow p - \eta_r \hat m / (\sqrt{\hat v} + \epsilon)
 
-    All that changes from step to step is in tensors, so a step may be recorded as a CUDA graph.
+    All that changes from step to step is in tensors, so a step may be recorded as a CUDA graph. On a GPU one kernel for
+    each parameter does all of it, the keeping too (:mod:`rfp.train.triton_replica_adam`).
 
     Args:
         parameters: Each ``[R, ...]``.
@@ -44,6 +47,7 @@ class ReplicaAdam:
         self.second = [torch.zeros_like(p) for p in self.parameters]
         self.factor = torch.ones((), dtype=torch.float64, device=lr.device)
         self.steps = torch.zeros((), dtype=torch.float64, device=lr.device)
+        self.kept: list[Tensor] = []  # of each parameter, once keep() was called
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -51,12 +55,38 @@ class ReplicaAdam:
             p.grad = None
 
     @torch.no_grad()
-    def step(self) -> None:
-        """One update, with the learning rates multiplied by :attr:`factor` (a schedule's)."""
+    def keep(self, which: Tensor | None = None) -> None:
+        """Keep the weights as they are of some replicas, ``[R]`` bool, in place of those kept before; or of all."""
+        if which is None:
+            self.kept = [p.detach().clone() for p in self.parameters]
+            return
+        for old, p in zip(self.kept, self.parameters, strict=True):
+            old.copy_(torch.where(_spread(which, p), p.detach(), old))
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Make the kept weights those of the model."""
+        for old, p in zip(self.kept, self.parameters, strict=True):
+            p.copy_(old)
+
+    @torch.no_grad()
+    def step(self, better: Tensor | None = None, *, by_kernel: bool | None = None) -> None:
+        """One update, with the learning rates multiplied by :attr:`factor` (a schedule's).
+
+        Args:
+            better: Replicas whose weights are kept before they change, ``[R]`` bool: as :meth:`keep`, but where a
+                kernel updates it has them at hand, and nothing is read or written twice.
+            by_kernel: Whether a kernel updates; by default where there is one that computes what the plain form does.
+        """
         self.steps += 1
         corrections = [1 - beta**self.steps for beta in _BETAS]
         rate = self.lr * (self.factor / corrections[0])  # of the uncorrected first moment
         root = corrections[1].sqrt()
+        if self._kernel_updates() if by_kernel is None else by_kernel:
+            self._step_by_kernel(rate, root, better)
+            return
+        if better is not None:
+            self.keep(better)
         for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
             if p.grad is None:
                 continue
@@ -68,6 +98,47 @@ class ReplicaAdam:
             m.lerp_(g, 1 - _BETAS[0])
             v.mul_(_BETAS[1]).addcmul_(g, g, value=1 - _BETAS[1])
             p.addcmul_(m / (v.sqrt() / root).add_(_EPS), _spread(rate, p), value=-slower)
+
+    def _step_by_kernel(self, rate: Tensor, root: Tensor, better: Tensor | None) -> None:
+        from rfp.train.triton_replica_adam import launch_replica_adam
+
+        decay = self.weight_decay
+        if self.decoupled:
+            decay = self.lr * self.factor * decay
+        for number, (p, m, v) in enumerate(zip(self.parameters, self.first, self.second, strict=True)):
+            if p.grad is None:  # nor has it changed since it was kept
+                continue
+            launch_replica_adam(
+                p,
+                (m, v),
+                None if better is None else (self.kept[number], better),
+                rate=rate,
+                decay=decay,
+                root=root,
+                slower=self.slower.get(p, 1.0),
+                betas=_BETAS,
+                eps=_EPS,
+                decoupled=self.decoupled,
+            )
+
+    def _kernel_updates(self) -> bool:
+        """Whether the kernel takes these parameters, and computes what the plain form does."""
+        if not kernel_takes(self.parameters):
+            return False
+        from rfp.train.adam_agrees import adam_agrees  # which compares with what is here
+
+        return adam_agrees(self.lr.device, decoupled=self.decoupled)
+
+
+def kernel_takes(parameters: Sequence[Tensor]) -> bool:
+    """Whether there is a kernel for parameters and gradients like these: float32 on a GPU, without gaps."""
+    return triton_available() and all(
+        p.is_cuda
+        and p.dtype == torch.float32
+        and p.is_contiguous()
+        and (p.grad is None or (p.grad.is_contiguous() and p.grad.dtype == p.dtype))
+        for p in parameters
+    )
 
 
 def _spread(values: Tensor, like: Tensor) -> Tensor:

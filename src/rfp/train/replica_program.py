@@ -118,7 +118,8 @@ class ReplicaProgram:
         """
         started = time.perf_counter()
         epochs, shape = self.training.epochs, (len(self.replicas),)
-        self._kept = [p.detach().clone() for p in self.model.parameters()]
+        self.optimizer.keep()
+        self._better = torch.zeros(shape, dtype=torch.bool, device=self.device)
         self._best = torch.full(shape, -math.inf, dtype=torch.float64, device=self.device)
         self._best_loss = torch.full(shape, math.inf, device=self.device)
         self._best_epoch = torch.zeros(shape, dtype=torch.long, device=self.device)
@@ -140,9 +141,8 @@ class ReplicaProgram:
                     self._check(epoch)
                     if bool((self._ended < epochs).all()):
                         break
-            with torch.no_grad():
-                for old, p in zip(self._kept, self.model.parameters(), strict=True):
-                    p.copy_(old)
+            self.optimizer.keep(self._better)
+            self.optimizer.restore()
         self.best_val, self.best_epoch = self._best.tolist(), self._best_epoch.tolist()
         self.epochs_each = [min(e, self.epochs_run) for e in self._ended.tolist()]
         self.seconds = time.perf_counter() - started
@@ -150,7 +150,7 @@ class ReplicaProgram:
     def _epoch(self) -> None:
         """One update and one look at the validation part; reads and writes tensors alone, so it can be recorded."""
         epochs, patience = self.training.epochs, self.training.patience or self.training.epochs
-        self._finite.logical_and_(self._step().isfinite())
+        self._finite.logical_and_(self._step(self._better).isfinite())
         score, loss = self._validate()
         with torch.no_grad():
             running = self._ended == epochs
@@ -161,8 +161,7 @@ class ReplicaProgram:
             self._best.copy_(torch.where(better, score, self._best))
             self._best_loss.copy_(torch.where(better, loss, self._best_loss))
             self._best_epoch.copy_(torch.where(better, self._now, self._best_epoch))
-            for old, p in zip(self._kept, self.model.parameters(), strict=True):
-                old.copy_(torch.where(better.view(-1, *[1] * (p.dim() - 1)), p.detach(), old))
+            self._better.copy_(better)  # whose weights are kept when the next step reads them
 
     def _is_better(self, score: Tensor, loss: Tensor) -> Tensor:
         if self.training.choose_by == "loss":
@@ -177,8 +176,12 @@ class ReplicaProgram:
                 f"(tried {sorted({r.lr for r in self.replicas})})"
             )
 
-    def _step(self) -> Tensor:
-        """One update of all replicas; returns the loss of each, ``[R]``."""
+    def _step(self, better: Tensor | None = None) -> Tensor:
+        """One update of all replicas; returns the loss of each, ``[R]``.
+
+        Args:
+            better: Replicas whose weights are kept before they change, ``[R]`` bool.
+        """
         self.model.train()
         logits = self.model(self.data, graph=self.graph, drawn=self._training_draws.current)
         loss = self._loss(logits, "train")
@@ -187,7 +190,7 @@ class ReplicaProgram:
         loss.sum().backward()  # type: ignore[no-untyped-call]
         if self.training.gradient_clip:
             self._clip()
-        self.optimizer.step()
+        self.optimizer.step(better)
         return loss.detach()
 
     def _clip(self) -> None:

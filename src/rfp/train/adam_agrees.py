@@ -1,0 +1,66 @@
+"""The kernel of Adam is looked at before it counts: on each device its first steps are compared with the plain form.
+
+What a compiler makes of a kernel depends on its version and on the GPU, and an update that is a little wrong would only
+make models a little worse. So the first time that a device updates replicas, made-up ones are updated both ways. That
+waits for the device once; later calls do not.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from rfp.train.optimizer import ReplicaAdam
+
+# What may be lost by a few steps, relative to the numbers and to the largest step: each is rounded a few times.
+_LOST = 2e-6
+# Weights of one replica: a single one; a few; several blocks, as they usually are, and at an odd place.
+_SIZES = (1, 7, 2 * 1024 + 16, 1024 + 3)
+_STEPS = 3
+_known: dict[tuple[str, bool], bool] = {}
+
+
+def adam_agrees(device: torch.device, *, decoupled: bool) -> bool:
+    """Whether the kernel of :class:`~rfp.train.optimizer.ReplicaAdam` computes on a device what the plain form does.
+
+    ``False``, and nothing is looked at, while a CUDA graph is recorded by a process that has not used it before.
+    """
+    form = (str(device), decoupled)
+    if form not in _known:
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return False
+        _known[form] = _agrees(device, decoupled)
+        if not _known[form]:
+            warnings.warn(
+                f"the kernel of Adam is wrong on {device} with this version of Triton: the plain form is used, which "
+                "is slower; please report it",
+                stacklevel=2,
+            )
+    return _known[form]
+
+
+def _agrees(device: torch.device, decoupled: bool) -> bool:
+    found = _updated(device, decoupled, by_kernel=True)
+    right = _updated(device, decoupled, by_kernel=False)
+    close = [torch.allclose(one, other, rtol=_LOST, atol=_LOST) for one, other in zip(found, right, strict=True)]
+    return all(close)  # what is not a number does not agree
+
+
+def _updated(device: torch.device, decoupled: bool, *, by_kernel: bool) -> list[Tensor]:
+    """Weights, moments and what is kept after a few steps from the same weights by the same gradients."""
+    generator = torch.Generator().manual_seed(0)
+    parameters = [nn.Parameter(torch.randn(3, size, generator=generator).to(device)) for size in _SIZES]
+    lr, decay = torch.tensor([0.1, 0.01, 0.3], device=device), torch.tensor([0.0, 0.1, 0.01], device=device)
+    adam = ReplicaAdam(parameters, lr, decay, decoupled=decoupled, slower={parameters[1]: 0.5})
+    adam.keep()
+    for step in range(_STEPS):
+        for number, p in enumerate(parameters):
+            drawn = torch.randn(3, p.size(1), generator=generator).to(device)
+            # The last of them does not begin at a multiple of 16 bytes.
+            p.grad = torch.cat([drawn.new_zeros(number % 4), drawn.flatten()])[number % 4 :].view_as(p)
+        adam.factor.fill_(1 - 0.2 * step)
+        better = torch.tensor([step == 0, step == 1, False], device=device) if step < _STEPS - 1 else None
+        adam.step(better, by_kernel=by_kernel)
+    return [tensor.detach() for tensor in (*parameters, *adam.first, *adam.second, *adam.kept)]
