@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from tests.interpreter import run_interpreted, run_script
 
 triton = pytest.importorskip("triton")
@@ -70,7 +71,7 @@ def test_is_valid_for_a_gpu(decoupled: bool, keep: bool) -> None:
         pytest.skip("the interpreter was chosen")
     types = {
         **dict.fromkeys(("p", "g", "m", "v", "kept", "rate", "decay"), "*fp32"),
-        "better": "*i1" if keep else "*fp32",
+        "better": "*i8" if keep else "*fp32",
         "root": "*fp64",
         "size": "i32",
         "slower": "fp32",

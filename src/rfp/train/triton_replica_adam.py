@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -19,7 +20,7 @@ def replica_adam_kernel(
     m,  # [R, size], first moment
     v,  # [R, size], second moment
     kept,  # [R, size], written where `better`
-    better,  # [R] bool
+    better,  # [R] int8, 0 or 1
     rate,  # [R], η over the correction of the first moment
     decay,  # [R], λ; η λ where decoupled
     root,  # one float64, the root of the correction of the second moment
@@ -44,8 +45,8 @@ def replica_adam_kernel(
     weight = tl.load(p + place, mask=live, other=0.0)
     gradient = tl.load(g + place, mask=live, other=0.0)
     if KEEP:
-        wanted = tl.load(better + replica) != 0
-        tl.store(kept + place, weight, mask=live & wanted)
+        if tl.load(better + replica) != 0:
+            tl.store(kept + place, weight, mask=live)
     lost = tl.load(decay + replica)
     if DECOUPLED:
         weight = weight * (1.0 - lost * slower)
@@ -92,7 +93,8 @@ def launch_replica_adam(
     if not p.numel():
         return
     size = p[0].numel()
-    into, better = (p, rate) if kept is None else kept  # where nothing is kept, neither is read
+    # Where nothing is kept, neither of the two is read.
+    into, better = (p, rate) if kept is None else (kept[0], kept[1].view(torch.int8))
     with on_device(p):
         replica_adam_kernel[(len(p) * triton.cdiv(size, _BLOCK),)](
             p,
