@@ -45,7 +45,8 @@ def replica_adam_kernel(
     weight = tl.load(p + place, mask=live, other=0.0)
     gradient = tl.load(g + place, mask=live, other=0.0)
     if KEEP:
-        if tl.load(better + replica) != 0:
+        wanted = tl.load(better + replica)
+        if wanted != 0:
             tl.store(kept + place, weight, mask=live)
     lost = tl.load(decay + replica)
     if DECOUPLED:
