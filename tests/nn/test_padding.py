@@ -97,3 +97,13 @@ def test_with_a_bound_nothing_is_asked_of_the_device() -> None:
     layout = PaddedGraphs(Graph.unchecked(NO_EDGES.to("meta"), 12, ptr=ptr, max_size=5, padded=True))
     x = torch.empty(12, 2, device="meta")
     assert layout.unpad([layout.pad(x, block) for block in layout.blocks]).shape == (12, 2)
+
+
+@pytest.mark.parametrize(("size", "number"), [(3, 4), (1, 1), (2000, 2)])
+def test_graphs_known_to_have_one_size_are_not_asked(size: int, number: int) -> None:
+    ptr = torch.arange(0, size * number + 1, size)
+    asked = PaddedGraphs(Graph(NO_EDGES, size * number, ptr=ptr))
+    known = PaddedGraphs(Graph.unchecked(NO_EDGES, size * number, ptr=ptr.to("meta"), known_sizes=(size, size)))
+    assert len(asked.blocks) == len(known.blocks) == 1
+    assert torch.equal(asked.blocks[0].rows, known.blocks[0].rows)
+    assert asked.blocks[0].real is known.blocks[0].real is None

@@ -13,6 +13,8 @@ from rfp.nn import RFPModel
 from rfp.nn.replicated import (
     DropoutMasks,
     SharedDropout,
+    _grouped_product,
+    _GroupedProduct,
     dropout_masks,
     each_affine,
     input_dropout,
@@ -20,6 +22,7 @@ from rfp.nn.replicated import (
     set_weights,
     shared_affine,
     shared_dropout,
+    spread_columns,
 )
 
 R = 3
@@ -187,3 +190,68 @@ def test_several_seeds_in_one_model(changes: dict[str, object]) -> None:
     for r in range(4):
         alone = plain[r // 2].eval()(DATA, graph=GRAPH, drawn=[drawn[0][r // 2]])
         assert torch.allclose(out[r], alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_gradients_of_grouped_products(with_bias: bool) -> None:
+    """Against torch's own, and laid out as the weights are, without another copy."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(2, 7, 3), (2, 5, 3), (2, 1, 5)][: 3 if with_bias else 2]
+    inputs = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+    inputs += [None] * (3 - len(inputs))
+    out = _GroupedProduct.apply(*inputs)
+    torch.testing.assert_close(out, _grouped_product(*inputs))
+    given = torch.randn(out.shape, generator=generator, dtype=torch.float64)
+    learned = [one for one in inputs if one is not None]
+    found = torch.autograd.grad(out, learned, given)
+    right = torch.autograd.grad(_grouped_product(*inputs), learned, given)
+    for one, other in zip(found, right, strict=True):
+        torch.testing.assert_close(one, other)
+        assert one.is_contiguous()
+    nothing = _GroupedProduct.apply(torch.zeros(0, 4, 3), torch.zeros(0, 5, 3).requires_grad_(), None)
+    assert nothing.shape == (0, 4, 5)
+
+
+def test_columns_spread_by_hand() -> None:
+    weight = torch.arange(1.0, 11.0).view(2, 5)
+    spread, widths = spread_columns(weight, [3, 0, 2], 2)
+    assert widths == [4, 0, 2]
+    assert spread.tolist() == [[1, 2, 3, 0, 4, 5], [6, 7, 8, 0, 9, 10]]
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_aligned_weights_compute_the_same(case: str, seeds: int) -> None:
+    """Outputs and gradients under dropout, of one seed and of several; the zeros get no gradient."""
+    changes = {"input_dropout": 0.4, "dropout": 0.3, **CASES[case]}
+    if seeds > 1 and "learned" in case:
+        pytest.skip("a learned operator has one seed")
+    together, _ = models(**changes)
+    drawn = [torch.randn_like(one) for one in together.train().draw(DATA, graph=GRAPH)]
+    if seeds > 1:
+        drawn = [torch.stack([one, 2 * one, -one]) for one in drawn]
+    aligned = copy.deepcopy(together).align(3)  # widths are 4 and multiples of 8
+    found = []
+    for model in (together, aligned):
+        masks = DropoutMasks(list(range(seeds)), 1, torch.device("cpu"))
+        masks.begin(0)
+        with dropout_masks(masks):
+            out = model(DATA, graph=GRAPH, drawn=drawn)
+        (out * torch.linspace(1, 2, out.numel()).view_as(out)).sum().backward()
+        found.append(out.detach())
+    torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=1e-4)
+    changed = 0
+    for (name, p), q in zip(together.named_parameters(), aligned.parameters(), strict=True):
+        assert (p.grad is None) == (q.grad is None), name
+        if p.shape == q.shape:
+            pairs = [] if p.grad is None else [(p.grad, q.grad)]
+        else:
+            changed += 1
+            kept = (q != 0).any(0).any(0)  # weights are drawn from a density: no column of them is zero
+            assert int(kept.sum()) == p.size(-1)
+            assert torch.equal(q[..., kept], p)
+            assert not q.grad[..., ~kept].any()
+            pairs = [(p.grad, q.grad[..., kept])]
+        for one, other in pairs:
+            torch.testing.assert_close(other, one, atol=2e-5 * float(one.abs().max()), rtol=1e-4, msg=name)
+    assert changed or changes.get("in_channels") == 0

@@ -124,6 +124,7 @@ def steps(together: ReplicaProgram, alone: list[ReplicaProgram], epoch: int) -> 
     losses = []
     for program in (together, *alone):
         program._training_draws.begin(epoch)
+        program._signs.begin()
         program._dropout.begin(epoch)
         program.optimizer.factor.fill_(scheduled_factor(program.training, epoch))
         with dropout_masks(program._dropout):

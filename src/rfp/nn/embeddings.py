@@ -10,7 +10,14 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rfp.nn.replicated import each_affine, input_dropout, shared_affine, shared_dropout
+from rfp.nn.replicated import (
+    each_affine,
+    input_dropout,
+    padded_columns,
+    shared_affine,
+    shared_dropout,
+    spread_columns,
+)
 from rfp.nn.trajectory_products import TrajectoryProducts
 
 
@@ -116,6 +123,20 @@ class LinearEmbedding(nn.Module):
         self.in_features = options.shared_channels + drawn
         linear = nn.Linear(self.in_features, options.out_channels)
         self.weight, self.bias = linear.weight, linear.bias
+        # Columns of the weight for what is shared and for each random encoding; more than theirs after `align`.
+        times = [one.num_trajectories if options.joined else 1 for one in options.drawn]
+        widths = [one.width * number for one, number in zip(options.drawn, times, strict=True)]
+        self.columns = [options.shared_channels, *widths]
+        self.aligned = False
+
+    def align(self, multiple: int) -> None:
+        """Pad the columns of each part with zeros to a multiple, as fast matrix products want it; results stay.
+
+        Inputs are padded as they come in. Those that all replicas (or all of a seed) share are then laid side by side
+        and multiplied at once.
+        """
+        weight, self.columns = spread_columns(self.weight.detach(), self.columns, multiple)
+        self.weight, self.aligned = nn.Parameter(weight), True
 
     def forward(self, shared: Sequence[Tensor], drawn: Sequence[Tensor], scale: Tensor | None = None) -> Tensor:
         """The first hidden state, before σ.
@@ -129,30 +150,51 @@ class LinearEmbedding(nn.Module):
         Returns:
             ``[n, d]`` if the trajectories are joined, else ``[B, n, d]``; with a leading R in a replicated model.
         """
-        weight, bias, joined = self.weight, self.bias, self.options.joined
-        split = self.options.shared_channels
-        h: Tensor | None = None
-        if shared:
-            x = self._dropped(torch.cat(list(shared), dim=-1))
-            # With replicas of several seeds dropout makes an input for each seed.
-            h = (shared_affine if x.dim() == 2 else each_affine)(x, weight[..., :split], bias)
-            h = h if joined else h.unsqueeze(-3)
-        start = split
+        bias, joined = self.bias, self.options.joined
+        x = self._dropped(torch.cat(list(shared), dim=-1)) if shared else None
+        own: list[Tensor] = []
         for t in drawn:
-            t = t.to(weight.dtype)
+            t = t.to(self.weight.dtype)
             each = t.dim() == 4  # a learned operator makes a trajectory for each replica
             if joined:
                 t = t.transpose(-3, -2).flatten(-2)  # [B, n, C] -> [n, B C]
-            columns = weight[..., start : start + t.size(-1)]
-            start += t.size(-1)
-            t = self._dropped(t, each)
-            part = each_affine(t, columns) if each else shared_affine(t, columns)
+            own.append(self._dropped(t, each))
+        if self.aligned:
+            x = None if x is None else padded_columns(x, self.columns[0])
+            own = [padded_columns(t, width) for t, width in zip(own, self.columns[1:], strict=True)]
+        if (everything := self._side_by_side(x, own)) is not None:
+            return (shared_affine if everything.dim() == 2 else each_affine)(everything, self.weight, bias)
+        of_shared, *of_drawn = torch.split(self.weight, self.columns, dim=-1) if own else [self.weight]
+        h: Tensor | None = None
+        if x is not None:
+            # With replicas of several seeds dropout makes an input for each seed.
+            h = (shared_affine if x.dim() == 2 else each_affine)(x, of_shared, bias)
+            h = h if joined else h.unsqueeze(-3)
+        for t, columns in zip(own, of_drawn, strict=True):
+            part = (each_affine if t.dim() == (3 if joined else 4) else shared_affine)(t, columns)
             h = part if h is None else h + part
         assert h is not None  # the config refuses a model without any input
-        if not shared:
-            h = h + (bias if weight.dim() == 2 else bias.view(len(bias), *[1] * (h.dim() - 2), -1))
+        if x is None:
+            h = h + (bias if bias.dim() == 1 else bias.view(len(bias), *[1] * (h.dim() - 2), -1))
         b = self.options.num_trajectories
         return h if joined or h.size(-3) == b else h.expand(*h.shape[:-3], b, -1, -1)
+
+    def _side_by_side(self, x: Tensor | None, own: list[Tensor]) -> Tensor | None:
+        """All inputs as one, ``[n, c]`` or ``[S, n, c]``; ``None`` if they are to be multiplied one by one.
+
+        Parts of the weight have gradients of their own, which would have to be brought together: of a wide map in many
+        replicas that is more memory to move than the inputs.
+        """
+        if not self.aligned or not self.options.joined or not own:
+            return None
+        parts = own if x is None else [x, *own]
+        groups = {len(part) for part in parts if part.dim() == 3}
+        if not groups:
+            return torch.cat(parts, dim=-1)
+        # What differs from replica to replica leaves no input that they share: it would be copied for each.
+        if len(groups) > 1 or (max(groups) == len(self.weight) and any(part.dim() == 2 for part in parts)):
+            return None
+        return torch.cat([part.expand(max(groups), *part.shape[-2:]) for part in parts], dim=-1)
 
     def _dropped(self, x: Tensor, each: bool = False) -> Tensor:
         p = self.options.dropout

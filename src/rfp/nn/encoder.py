@@ -264,6 +264,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             # zero.
             ptr = torch.cat([ptr, ptr.new_full((1,), num_nodes)])
         problem = Problem.from_objects(operators, start, ptr, replace(self.settings, start="drawn"))
+        if replicas is not None:
+            problem = replace(problem, known_sizes=graph.size_range)
         memory = Memory(problem)
         # A training step must not wait for a GPU, and replicas must not fail for one of them: NaN goes on to the loss,
         # and whoever looks at that knows whose it is.

@@ -13,7 +13,7 @@ from rfp.graph import Graph
 from rfp.nn.attention import attention_matrix, blockwise_product, fused_is_available, fused_product
 from rfp.nn.gcn import gcn_matrix, gcn_sum
 from rfp.nn.padding import Block, PaddedGraphs
-from rfp.nn.replicated import each_affine, shared_affine
+from rfp.nn.replicated import each_affine, padded_columns, shared_affine, spread_columns
 from rfp.operators import DenseBlock
 from rfp.ragged import offsets, repeated
 
@@ -77,6 +77,16 @@ class LearnedOperator(nn.Module):
         self.query = nn.Linear(in_channels + gcn_channels, num_heads * head_channels)
         # A bias of the keys would shift all scores of a row alike, which the softmax does not see.
         self.key = nn.Linear(in_channels + gcn_channels, num_heads * head_channels, bias=False)
+        # Columns that the weights have for x and for GCN(x); more than theirs after `align`.
+        self.columns = [in_channels, gcn_channels]
+
+    def align(self, multiple: int) -> None:
+        """Pad the weights' columns with zeros to a multiple, as fast matrix products want it; x is padded alike."""
+        linear: Any = self.gcn.lin
+        for layer, widths in ((linear, self.columns[:1]), (self.query, self.columns), (self.key, self.columns)):
+            wider, columns = spread_columns(layer.weight.detach(), widths, multiple)
+            layer.weight = nn.Parameter(wider)
+        self.columns = columns
 
     def forward(self, x: Tensor, graph: Graph) -> LearnedMatrix:
         """S for these features ``[n, in_channels]`` on this graph or batch."""
@@ -84,7 +94,8 @@ class LearnedOperator(nn.Module):
             raise ArgumentError(
                 f"x must have shape [n, in_channels] = [{graph.num_nodes}, {self.in_channels}], got {list(x.shape)}"
             )
-        neighbours = self._neighbours(x, graph)
+        x = padded_columns(x, self.columns[0])
+        neighbours = padded_columns(self._neighbours(x, graph), self.columns[1])
         q, k = (self._project(x, neighbours, part) for part in (self.query, self.key))
         if q.dim() == 3:  # [R, n, H d]: every replica has an S of its own
             graph, q, k = copies(graph, len(q)), q.flatten(0, 1), k.flatten(0, 1)
@@ -106,7 +117,7 @@ class LearnedOperator(nn.Module):
         if layer.weight.dim() == 2:
             out: Tensor = layer(torch.cat([x, neighbours], dim=-1))
             return out
-        own, rest = layer.weight[..., : self.in_channels], layer.weight[..., self.in_channels :]
+        own, rest = layer.weight.split(self.columns, dim=-1)
         return shared_affine(x, own) + each_affine(neighbours, rest, layer.bias)
 
     def extra_repr(self) -> str:
@@ -117,10 +128,24 @@ class LearnedOperator(nn.Module):
 def copies(graph: Graph, number: int) -> Graph:
     """The nodes of a graph several times over as one batch, without the edges: each copy with an S of its own.
 
-    They keep the graph's keys, so each draws the features that the graph itself draws.
+    They keep the graph's keys, so each draws the features that the graph itself draws. Made once for each number.
     """
-    nodes, ptr = number * graph.num_nodes, repeated(graph.offsets, graph.num_nodes, number)
-    return Graph.unchecked(graph.edge_index[:, :0], nodes, None, ptr, known_keys=graph.keys.repeat(number))
+    made = graph.memo.of(_copies_made)
+    if number not in made:
+        nodes, ptr = number * graph.num_nodes, repeated(graph.offsets, graph.num_nodes, number)
+        made[number] = Graph.unchecked(
+            graph.edge_index[:, :0],
+            nodes,
+            None,
+            ptr,
+            known_keys=graph.keys.repeat(number),
+            known_sizes=graph.size_range if number else None,
+        )
+    return made[number]
+
+
+def _copies_made() -> dict[int, Graph]:
+    return {}
 
 
 class LearnedMatrix:

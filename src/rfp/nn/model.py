@@ -16,7 +16,7 @@ from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.counted_draws import training_seed
-from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, side_by_side
+from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation, unchecked_graph
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
@@ -191,6 +191,16 @@ class RFPModel(nn.Module):
         replicate(self, num_replicas, leading=int(self.config.trajectories != "concatenate"))
         for encoder in self.encoders:
             encoder.num_replicas = num_replicas
+        return self
+
+    def align(self, multiple: int) -> RFPModel:
+        """Pad weights that multiply node features and encodings with columns of zeros to a multiple, in place.
+
+        Predictions and what is learned stay the same up to rounding; matrix products of odd widths are slow on a GPU.
+        """
+        for module in list(self.modules()):
+            if isinstance(module, LinearEmbedding | LearnedOperator):
+                module.align(multiple)
         return self
 
     @property

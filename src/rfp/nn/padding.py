@@ -41,8 +41,8 @@ class PaddedGraphs:
 
     Args:
         graph: The batch. Its sizes are read on the host, one synchronisation with a GPU, unless its ``max_size`` is
-            known and at most :data:`ONE_BLOCK_MAX_SIZE`: then there is one block of that width. The nodes of a padded
-            batch that belong to no graph are in no block.
+            known and at most :data:`ONE_BLOCK_MAX_SIZE`: then there is one block of that width. Nor are they read where
+            all graphs are known to have one size. The nodes of a padded batch that belong to no graph are in no block.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -52,6 +52,11 @@ class PaddedGraphs:
         if graph.max_size is not None and graph.max_size <= ONE_BLOCK_MAX_SIZE:
             if graph.max_size and graph.num_graphs:
                 self.blocks.append(Block(*pad(graph.offsets, graph.max_size, fill=graph.num_nodes)))
+            return
+        smallest, largest = graph.known_sizes or (0, 0)
+        if 0 < smallest == largest and not graph.padded:
+            rows = torch.arange(graph.num_nodes, device=graph.device)
+            self.blocks.append(Block(rows.view(graph.num_graphs, largest), None))
             return
         sizes = graph.sizes.tolist()
         for graphs in _groups(sizes):

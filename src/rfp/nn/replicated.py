@@ -14,13 +14,15 @@ share would be multiplied replica by replica instead of once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, layer_norm, linear
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import dropout, layer_norm, linear, pad
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
@@ -58,11 +60,62 @@ def each_affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         raise ArgumentError(f"expected a leading dimension of {replicas} replicas, got shape {list(x.shape)}")
     flat = x.flatten(1, -2)
     groups, members = len(x), replicas // len(x)
-    joined = weight.reshape(groups, members * width, -1).mT
-    out = torch.bmm(flat, joined) if bias is None else torch.baddbmm(bias.reshape(groups, 1, -1), flat, joined)
+    joined = weight.reshape(groups, members * width, -1)
+    shift = None if bias is None else bias.reshape(groups, 1, -1)
+    product: Callable[..., Tensor] = _GroupedProduct.apply if weight.is_cuda else _grouped_product
+    out = product(flat, joined, shift)
     if members > 1:
         out = out.view(groups, -1, members, width).transpose(1, 2)
     return out.reshape(replicas, *x.shape[1:-1], width)
+
+
+def _grouped_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    r""":math:`x_g W_g^\top + b_g`: ``[G, n, c]``, ``[G, m, c]`` and ``[G, 1, m]`` to ``[G, n, m]``."""
+    return torch.bmm(x, weight.mT) if bias is None else torch.baddbmm(bias, x, weight.mT)
+
+
+class _GroupedProduct(torch.autograd.Function):
+    """:func:`_grouped_product` whose gradients lie in memory as the weights do.
+
+    torch's own gradient of a batched product with a transposed matrix is transposed too, and is copied to lie as the
+    optimiser wants it: the slowest of all passes over the gradient of a wide map.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _grouped_product(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            torch.bmm(grad, weight) if of_x else None,
+            torch.bmm(grad.mT, x) if of_weight else None,
+            grad.sum(1, keepdim=True) if of_bias else None,
+        )
+
+
+def padded_columns(x: Tensor, columns: int) -> Tensor:  # [..., c] -> [..., columns]
+    """With zeros after its own columns, as the input of weights with so many."""
+    return x if x.size(-1) == columns else pad(x, (0, columns - x.size(-1)))
+
+
+def spread_columns(weight: Tensor, widths: Sequence[int], multiple: int) -> tuple[Tensor, list[int]]:
+    """The parts of a weight, so many columns wide, each with zeros after it up to a multiple: and their new widths.
+
+    With inputs padded alike (:func:`padded_columns`) products stay what they are, and the zeros zero: their gradient is
+    the product with the input's zeros.
+
+    Example:
+        >>> spread_columns(torch.ones(1, 5), [3, 2], 4)
+        (tensor([[1., 1., 1., 0., 1., 1., 0., 0.]]), [4, 4])
+    """
+    wider = [-(-width // multiple) * multiple for width in widths]
+    parts = zip(torch.split(weight, list(widths), dim=-1), wider, strict=True)
+    return torch.cat([padded_columns(part, columns) for part, columns in parts], dim=-1), wider
 
 
 class ReplicaLinear(nn.Module):
@@ -114,9 +167,14 @@ class DropoutMasks:
         self._block: Tensor | None = None  # [epochs at once, S, lanes]
         self._first = self._epoch = self._used = self._lanes = 0
 
+    def rewind(self) -> None:
+        """The masks that follow are those of the epoch from its first on: what is called twice gets the same twice."""
+        self._lanes, self._used = max(self._lanes, self._used), 0
+
     def begin(self, epoch: int) -> None:
         """The masks that follow are those of an epoch."""
-        self._lanes, self._used, self._epoch = max(self._lanes, self._used), 0, epoch
+        self.rewind()
+        self._epoch = epoch
         if not self._lanes:
             return
         block = self._block

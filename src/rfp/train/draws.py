@@ -1,15 +1,22 @@
-"""The random encodings of a training on one graph, drawn before they are needed: many epochs in one propagation."""
+"""What a training on one graph draws at random, before an epoch needs it: encodings, and signs of eigenvectors.
+
+An epoch may be recorded as a CUDA graph, so all of it is brought to where it was the epoch before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import copy
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rfp.graph import Graph
 from rfp.nn import RFPModel
+from rfp.nn.encoder import RandomFeaturePropagation
+from rfp.transforms import AddEigenvectorPE
 
 # Bytes of encodings drawn ahead.
 _BYTES_AHEAD = 1 << 30
@@ -17,6 +24,8 @@ _BYTES_AHEAD = 1 << 30
 
 class TrainingDraws:
     """The encodings of each epoch, for models of one kind that differ in their seed.
+
+    Those without a learned operator are drawn for many epochs in one propagation.
 
     Args:
         models: One for each seed, not replicated; a model with learned operators stands alone.
@@ -30,35 +39,74 @@ class TrainingDraws:
     def __init__(self, models: Sequence[RFPModel], graph: Graph, num_epochs: int) -> None:
         self._models, self._graph, self._num_epochs = models, graph, num_epochs
         self.current: list[Tensor] = []
-        self._blocks: list[Tensor] = []  # [epochs, S, B, n, C] of each encoding
+        self._blocks: list[Tensor | None] = []  # [epochs, S, B, n, C] of each encoding, None of learned ones
         self._first = self._length = 0
 
     def begin(self, epoch: int) -> None:
         """Make the draws of an epoch the current ones; epochs are begun in order."""
-        if any(encoder.learned for encoder in self._models[0].encoders):
-            self._models[0].train()
-            self.current = [encoder.draw(self._graph) for encoder in self._models[0].encoders]
-            return
+        for model in self._models:
+            model.train()
         if epoch >= self._first + self._length:
             self._draw(epoch)
-        values = [block[epoch - self._first] for block in self._blocks]
-        values = [value.squeeze(0) if len(self._models) == 1 else value for value in values]
+        encoders = zip(*(model.encoders for model in self._models), strict=True)
+        values = []
+        for block, same in zip(self._blocks, encoders, strict=True):
+            if block is None:
+                values.append(same[0].draw(self._graph))
+            else:
+                value = block[epoch - self._first]
+                values.append(value.squeeze(0) if len(self._models) == 1 else value)
         if not self.current:
             self.current = [value.clone(memory_format=torch.contiguous_format) for value in values]
         for place, value in zip(self.current, values, strict=True):
             place.copy_(value)
 
     def _draw(self, epoch: int) -> None:
-        numbers = sum(e.out_channels * e.settings.num_trajectories for e in self._models[0].encoders)
+        ahead = [encoder for encoder in self._models[0].encoders if not encoder.learned]
+        numbers = sum(e.out_channels * e.settings.num_trajectories for e in ahead)
         size = max(1, 4 * len(self._models) * self._graph.num_nodes * numbers)
         self._blocks = []  # freed before the next are drawn
         self._first, self._length = epoch, max(1, min(self._num_epochs - epoch, _BYTES_AHEAD // size))
-        for model in self._models:
-            model.train()
         encoders = zip(*(model.encoders for model in self._models), strict=True)
-        self._blocks = [
-            torch.stack([encoder.draw_ahead(self._graph, self._length) for encoder in same], dim=1) for same in encoders
-        ]
+        self._blocks = [self._block(same) for same in encoders]
+
+    def _block(self, same: Sequence[RandomFeaturePropagation]) -> Tensor | None:
+        if same[0].learned:
+            return None
+        return torch.stack([encoder.draw_ahead(self._graph, self._length) for encoder in same], dim=1)
+
+
+class TrainingSigns:
+    """The data of a training step with eigenvectors, whose signs each epoch draws anew.
+
+    Args:
+        model: Which reads them.
+        data: Has all of its fixed encodings.
+        graph: Whose they are.
+
+    :attr:`data` is ``data`` itself for a model without eigenvectors, else one with eigenvectors of its own, which stay
+    at one place in memory.
+    """
+
+    def __init__(self, model: RFPModel, data: Any, graph: Graph) -> None:
+        self._model, self._unsigned, self._graph = model, data, graph
+        names = [t.attr_name for t in model.fixed if isinstance(t, AddEigenvectorPE)]
+        self._names = [name for name in names if name is not None]
+        self.data = data
+        if self._names:
+            self.data = copy(data)
+            for name in self._names:
+                self.data[name] = data[name].clone()
+            self.data.signs_drawn = True
+
+    def begin(self) -> None:
+        """Draw the signs of the next epoch: those that a step would have drawn."""
+        if not self._names:
+            return
+        drawn = copy(self._unsigned)
+        self._model.draw_signs(drawn, self._graph)
+        for name in self._names:
+            self.data[name].copy_(drawn[name])
 
 
 class EvaluationDraws:

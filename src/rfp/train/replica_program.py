@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from rfp.backends.sparse.orthonormal import asks_for_no_rank
 from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
+from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.replicated import DropoutMasks, dropout_masks, set_weights
 from rfp.precision import matmul_precision
-from rfp.train.draws import EvaluationDraws, TrainingDraws
+from rfp.train.draws import EvaluationDraws, TrainingDraws, TrainingSigns
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.optimizer import ReplicaAdam
 from rfp.train.recorded import Recorded
@@ -25,6 +27,8 @@ from rfp.train.run_history import scheduled_factor
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.
 _LOOK_EVERY = 20
+# Columns of inputs and weights on a GPU are a multiple of this: 32 bytes, where the fast kernels of products want 16.
+_ALIGNMENT = 8
 # TF32 in the network on a GPU; the encodings keep their precision whatever this says.
 _PRECISION = "high"
 
@@ -89,14 +93,17 @@ class ReplicaProgram:
         self.model = _model(config, loaded, self.seeds[0]).replicate(len(self.replicas))
         set_weights(self.model, models)
         self.model.to(device)
+        if device.type == "cuda":
+            self.model.align(_ALIGNMENT)
         alone = one_seed_a_program(self.model)
         if alone and len(models) > 1:
             raise ArgumentError("a model with a learned operator or eigenvectors has one seed in a program")
         sources = [self.model] if alone else [model.to(device) for model in models]
         self._training_draws = TrainingDraws(sources, self.graph, self.training.epochs)
+        self._signs = TrainingSigns(self.model, self.data, self.graph)
         self._evaluation_draws = EvaluationDraws(sources, self.graph)
         self._dropout = DropoutMasks(self.seeds, self.training.epochs, device)
-        self._recordable = not alone
+        self._recordable = all(_learns_without_waiting(e, len(self.replicas)) for e in self.model.encoders)
         self.optimizer = self._adam()
         self.epochs_run = 0
         self.seconds = 0.0
@@ -131,6 +138,7 @@ class ReplicaProgram:
             run_epoch = Recorded(self._epoch, self.device, allowed=self._recordable)
             for epoch in range(epochs):
                 self._training_draws.begin(epoch)
+                self._signs.begin()
                 self._dropout.begin(epoch)
                 self._now.fill_(epoch)
                 self.optimizer.factor.fill_(scheduled_factor(self.training, epoch))
@@ -150,6 +158,7 @@ class ReplicaProgram:
     def _epoch(self) -> None:
         """One update and one look at the validation part; reads and writes tensors alone, so it can be recorded."""
         epochs, patience = self.training.epochs, self.training.patience or self.training.epochs
+        self._dropout.rewind()  # what was counted while a recording failed
         self._finite.logical_and_(self._step(self._better).isfinite())
         score, loss = self._validate()
         with torch.no_grad():
@@ -183,7 +192,7 @@ class ReplicaProgram:
             better: Replicas whose weights are kept before they change, ``[R]`` bool.
         """
         self.model.train()
-        logits = self.model(self.data, graph=self.graph, drawn=self._training_draws.current)
+        logits = self.model(self._signs.data, graph=self.graph, drawn=self._training_draws.current)
         loss = self._loss(logits, "train")
         self.optimizer.zero_grad()
         # The replicas share no parameter: the gradient of the sum is the gradient of each.
@@ -246,6 +255,16 @@ def examine(program: ReplicaProgram, predictions: Tensor, loaded: LoadedTask, ch
 def one_seed_a_program(model: RFPModel) -> bool:
     """Whether replicas of several seeds cannot stand in one program: their trajectories, or signs, are drawn inside."""
     return model.flips_signs or any(encoder.learned for encoder in model.encoders)
+
+
+def _learns_without_waiting(encoder: RandomFeaturePropagation, num_replicas: int) -> bool:
+    """Whether the host decides nothing by what learned operators compute, so that an epoch can be recorded."""
+    settings = encoder.settings
+    if not encoder.learned or settings.normalization in ("none", "l2"):
+        return True
+    if settings.normalization != "qr" or settings.backend == "reference" or num_replicas == 1:
+        return False
+    return asks_for_no_rank(settings.dtype, settings.num_channels)
 
 
 def unfit(loaded: LoadedTask) -> str:

@@ -5,7 +5,12 @@ import math
 import pytest
 import torch
 
-from rfp.backends.sparse.orthonormal import Orthonormalizer, cholesky_dropping, gram_schmidt
+from rfp.backends.sparse.orthonormal import (
+    Orthonormalizer,
+    cholesky_dropping,
+    gram_schmidt,
+    orthonormal_blocks,
+)
 from rfp.errors import NumericalError
 from rfp.normalization import qr
 
@@ -157,3 +162,41 @@ def test_a_second_pass_does_not_begin_far_from_orthonormal(angle: float, fails: 
     assert torch.equal(again, q) == fails  # of a failed pass nothing is kept
     if not fails:
         assert orthonormality_error(again[0]) < 1e-14
+
+
+@pytest.mark.parametrize("condition", [1e0, 1e2, 1e4, 1e5, 1e6, 1e8])
+@pytest.mark.parametrize("shape", [(20, 4), (300, 16), (5000, 32)])
+def test_blocks_without_looking_at_any_condition(shape: tuple[int, int], condition: float) -> None:
+    a = torch.stack([conditioned(*shape, condition, seed=seed, dtype=torch.float32) for seed in (1, 2)])
+    q, weight, kept = orthonormal_blocks(a)
+    torch.testing.assert_close(a.double() @ weight, q, atol=1e-6, rtol=0)
+    for g in range(2):
+        assert orthonormality_error(q[g, 0]) <= 1e-8
+        assert torch.equal(q[g, 0].abs().sum(0) > 0, kept[g, 0])
+        r = q[g, 0].T @ a[g, 0].double()
+        scale = float(a[g].double().norm(dim=1).max())
+        assert r.tril(-1).abs().max() <= scale * 1e-5
+        assert (r.diagonal()[kept[g, 0]] > 0).all()
+        assert (a[g, 0].double() - q[g, 0] @ r).norm(dim=0).max() <= 1e-4 * scale
+    if condition <= 1e4:
+        assert kept.all()
+
+
+def test_blocks_without_looking_equal_the_ladder() -> None:
+    """Every rank, and a block of zeros; one that is not finite becomes NaN and leaves the others alone."""
+    generator = torch.Generator().manual_seed(4)
+    a = torch.randn(5, 2, 12, 6, generator=generator)
+    a[1, 0, :, 2:] = a[1, 0, :, :2] @ torch.randn(2, 4, generator=generator)
+    a[2] = 0
+    a[3, 1, :, 3] = 0
+    rows = a.transpose(1, 2).reshape(60, 2, 6).transpose(0, 1)  # [B, n, k]
+    expected, events = Orthonormalizer.of(torch.arange(0, 61, 12), 12)(rows)
+    q, _, kept = orthonormal_blocks(a)
+    found = q.transpose(1, 2).reshape(60, 2, 6).transpose(0, 1)
+    torch.testing.assert_close(found.float(), expected, atol=2e-5, rtol=0)
+    assert int((~kept).sum()) == events["dependent_columns"]
+    a[4, 1, 3, 2] = math.inf
+    again, _, _ = orthonormal_blocks(a)
+    assert again[4, 1].isnan().all()
+    assert torch.equal(again[:4], q[:4])
+    assert torch.equal(again[4, 0], q[4, 0])

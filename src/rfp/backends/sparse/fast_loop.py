@@ -25,7 +25,9 @@ def sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     own = factors(operator)
     products = {id(S): fast_product(S, problem.features) for S in own}
     num_columns = problem.features.size(0) * problem.features.size(2)
-    normalize = fast_normalization(problem.normalization, problem.ptr, num_columns, operator.differentiable)
+    normalize = fast_normalization(
+        problem.normalization, problem.ptr, num_columns, operator.differentiable, problem.known_sizes
+    )
     return loop_with(problem, operator, [products[id(S)] for S in own], normalize)
 
 
@@ -40,7 +42,11 @@ def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]
 
 
 def fast_normalization(
-    normalization: NormalizationChoice, ptr: Tensor, num_columns: int, differentiable: bool = False
+    normalization: NormalizationChoice,
+    ptr: Tensor,
+    num_columns: int,
+    differentiable: bool = False,
+    sizes: tuple[int, int] | None = None,
 ) -> Normalize:
     """QR by the ladder of :mod:`rfp.backends.sparse.orthonormal`; every other normalisation as it is defined.
 
@@ -49,10 +55,11 @@ def fast_normalization(
         ptr: ``[num_graphs + 1]``.
         num_columns: B k.
         differentiable: Whether a gradient is to flow through it.
+        sizes: Nodes of the smallest and of the largest graph, if they are known.
     """
     if normalization != "qr":
         return as_steps(normalization)
-    ladder = Orthonormalizer.of(ptr, num_columns)
+    ladder = Orthonormalizer.of(ptr, num_columns, sizes)
 
     def by_ladder(a: Tensor, ptr: Tensor, rounding: Rounding | None) -> Step:
         return Step(*orthonormalize(ladder, a, rounding)) if differentiable else ladder.step(a, rounding)

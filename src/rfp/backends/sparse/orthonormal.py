@@ -13,6 +13,9 @@ Cholesky squares the condition number, so the Gram matrices are summed in float6
 
 The last rung cannot fail: every column of the result has length 1 or is exactly zero. It is that of the reference, up
 to rounding times :math:`\kappa`, by the same rule for dependent columns.
+
+To choose a rung the host waits for the device. Copies of one graph (replicas of a learned operator, whose steps may be
+recorded as a CUDA graph) take one path: ``cholesky_dropping`` with both passes in float64, :func:`orthonormal_blocks`.
 """
 
 from __future__ import annotations
@@ -173,9 +176,16 @@ class Orthonormalizer:
         self.products = products
 
     @classmethod
-    def of(cls, ptr: Tensor, num_columns: int) -> Orthonormalizer:
-        """For graphs at these offsets ``[num_graphs + 1]`` and B k columns, all in this process."""
-        return cls(Segments(ptr, num_columns))
+    def of(cls, ptr: Tensor, num_columns: int, sizes: tuple[int, int] | None = None) -> Orthonormalizer:
+        """For graphs at these offsets ``[num_graphs + 1]`` and B k columns, all in this process.
+
+        Args:
+            ptr: ``[num_graphs + 1]``.
+            num_columns: B k.
+            sizes: Nodes of the smallest and of the largest graph, if they are known. Then graphs of equal size are
+                orthonormalised without waiting for a GPU.
+        """
+        return cls(Segments(ptr, num_columns, sizes))
 
     def __call__(self, a: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:
         """Orthonormalise ``a`` ``[B, n, k]``; the events are the rungs used and the dependent columns."""
@@ -184,6 +194,9 @@ class Orthonormalizer:
 
     def step(self, a: Tensor, rounding: Rounding | None = None) -> Step:
         """The same, with the factor W, :math:`q = a W`, where every graph has one: not by Gram-Schmidt."""
+        segments = self.products
+        if isinstance(segments, Segments) and segments.are_known_copies and asks_for_no_rank(a.dtype, a.size(2)):
+            return _step_without_waiting(segments, a, rounding)
         g = self.products.gram(a)
         length = g.diagonal(dim1=-2, dim2=-1).sqrt()  # [G, B, k] column norms
         scale = length.amax(-1)  # [G, B]
@@ -241,6 +254,45 @@ class Orthonormalizer:
         lower = torch.where((which & ~failed)[..., None, None], lower, identity)  # of the failed nothing is kept
         second = _inverse_of_upper(lower.mT)
         return self.products.apply(q, second), weight @ second, failed
+
+
+def asks_for_no_rank(dtype: torch.dtype, num_channels: int) -> bool:
+    """Whether copies of one graph are orthonormalised on a GPU without asking which columns are dependent."""
+    return dtype == torch.float32 and num_channels <= _KERNEL_MAX_CHANNELS and triton_available()
+
+
+def _step_without_waiting(segments: Segments, a: Tensor, rounding: Rounding | None) -> Step:
+    """:meth:`Orthonormalizer.step` of graphs of equal size; what is not finite becomes NaN, which others see."""
+    q, weight, kept = orthonormal_blocks(segments.blocks(a), rounding)
+    out = torch.empty(a.size(1), a.size(0), a.size(2), dtype=a.dtype, device=a.device).transpose(0, 1)
+    segments.blocks(out).copy_(q)
+    return Step(out, {"cholesky_twice": kept[..., 0].numel(), "dependent_columns": (~kept).sum()}, weight)
+
+
+def orthonormal_blocks(a: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Orthonormalise blocks by two passes in float64, whatever their condition; nothing is looked at.
+
+    Pivots above the tolerance of float32 have :math:`\kappa` near 1e5 at most, of whose square a float64 Gram matrix
+    keeps six digits: the first pass is orthonormal to 1e-5 and the second to rounding.
+
+    Args:
+        a: ``[G, B, n, k]`` float32.
+        rounding: Rounding of the state that was multiplied to give ``a``.
+
+    Returns:
+        q, float64, NaN for blocks that are not finite; W with :math:`q = a W`; and which columns are kept,
+        ``[G, B, k]``.
+    """
+    exact = a.double()
+    g = exact.mT @ exact
+    length = g.diagonal(dim1=-2, dim2=-1).sqrt()
+    scale = length.amax(-1)
+    noise = torch.zeros_like(scale) if rounding is None else rounding.after(length).noise.amax(-1)
+    first, kept, _ = cholesky_dropping(g, dependence_tolerance(a.dtype) * scale, noise)
+    q = exact @ first
+    second, _, _ = cholesky_dropping(q.mT @ q, torch.zeros_like(scale))
+    second = torch.where(scale.isfinite()[..., None, None], second, torch.nan)
+    return q @ second, first @ second, kept
 
 
 def _factorize(g: Tensor, length: Tensor, threshold: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:

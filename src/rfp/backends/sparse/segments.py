@@ -17,6 +17,8 @@ from rfp.ragged import pad
 # chunk stays in cache, a GPU's is large enough to fill it.
 _ROWS = 1 << 14
 _CHUNK_WORDS = {"cpu": 1 << 21, "cuda": 1 << 26}
+# Where copies of one graph, as replicas of a model make them, are a plain batch, whatever their size.
+_COPIES_ON = ("cuda",)
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,24 @@ class Segments:
     Args:
         ptr: ``[num_graphs + 1]``.
         num_columns: B k, to size the chunks.
+        sizes: Nodes of the smallest and of the largest graph, if they are known; else a GPU is waited for.
     """
 
-    def __init__(self, ptr: Tensor, num_columns: int) -> None:
+    def __init__(self, ptr: Tensor, num_columns: int, sizes: tuple[int, int] | None = None) -> None:
         self.ptr = ptr
         self.num_graphs = len(ptr) - 1
         self.chunks: list[_Chunk] = []
         self.equal = False
+        known = sizes is not None and 0 < sizes[0] == sizes[1]
+        self.are_known_copies = known and self.num_graphs > 1 and ptr.device.type in _COPIES_ON
         if self.num_graphs == 1:
             return
-        sizes, order = torch.sort(ptr.diff())
-        widths, start = sizes.tolist(), 0
-        # Copies of one graph, as replicas of a model make them, are a plain batch on a GPU, whatever their size.
-        self.equal = ptr.device.type == "cuda" and bool(widths) and 0 < widths[0] == widths[-1]
+        if self.are_known_copies:
+            self.equal = True
+            return
+        ordered, order = torch.sort(ptr.diff())
+        widths, start = ordered.tolist(), 0
+        self.equal = ptr.device.type in _COPIES_ON and bool(widths) and 0 < widths[0] == widths[-1]
         if self.equal:
             return
         limit = _CHUNK_WORDS.get(ptr.device.type, _CHUNK_WORDS["cpu"])
@@ -90,8 +97,8 @@ class Segments:
                 total[0].baddbmm_(left.transpose(1, 2), right)
             return total
         if self.equal:
-            left = self._blocks(a).double()
-            return left.mT @ (left if b is a else self._blocks(b).double())
+            left = self.blocks(a).double()
+            return left.mT @ (left if b is a else self.blocks(b).double())
         for chunk in self.chunks:
             left = self._pad(a, chunk).double()
             right = left if b is a else self._pad(b, chunk).double()
@@ -120,13 +127,14 @@ class Segments:
             for b in range(num_trajectories):
                 torch.mm(a[b], weight[0, b], out=out[:, b])
         if self.equal:
-            self._blocks(out.transpose(0, 1)).copy_(self._blocks(a) @ weight)
+            self.blocks(out.transpose(0, 1)).copy_(self.blocks(a) @ weight)
         for chunk in self.chunks:
             product = self._pad(a, chunk) @ weight[chunk.graphs]  # [g, B, width, k]
             out[chunk.rows[chunk.real]] = product.transpose(1, 2)[chunk.real]
         return out.transpose(0, 1)
 
-    def _blocks(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, width, k], for graphs of equal size
+    def blocks(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B, width, k]
+        """The rows of each graph, as a view: of graphs of equal size."""
         return a.view(a.size(0), self.num_graphs, -1, a.size(2)).transpose(0, 1)
 
     @staticmethod
