@@ -34,7 +34,7 @@ REPEATING = {torch.repeat_interleave, Tensor.repeat_interleave}
 INDEXING = {Tensor.__getitem__, Tensor.__setitem__}
 
 
-class Asked(AssertionError):
+class AskedError(AssertionError):
     """Somebody would have waited for a GPU."""
 
 
@@ -42,9 +42,9 @@ class NoAnswers(TorchFunctionMode):
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if function in ASKING or (function in REPEATING and kwargs.get("output_size") is None):
-            raise Asked(str(function))
+            raise AskedError(str(function))
         if function in INDEXING and any(_is_chosen(part) for part in _parts(args[1])):
-            raise Asked(f"{function}: {args[1]}")
+            raise AskedError(f"{function}: {args[1]}")
         return function(*args, **kwargs)
 
 
@@ -112,7 +112,7 @@ def test_nothing_is_waited_for(club: LoadedTask, changes: dict[str, Any], monkey
 
 
 def test_the_ladder_would_ask(club: LoadedTask) -> None:
-    with pytest.raises(Asked):
+    with pytest.raises(AskedError):
         run_an_epoch(club, encodings=[LEARNED])
 
 
@@ -151,3 +151,44 @@ def test_orthonormal_copies_give_the_same_training(club: LoadedTask, monkeypatch
         found.append([loss, *(p.grad for p in program.model.parameters())])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=3e-5 * float(other.abs().max()))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"num_seeds": 2, "input_dropout": 0.5},
+        {"encodings": [{"name": "eigenvectors", "num_eigenvectors": 3}]},
+        {"encodings": [BOTH, LEARNED]},
+        {"trajectories": "dss", "encodings": [{**one, "num_trajectories": 2} for one in (BOTH, LEARNED)]},
+    ],
+    ids=lambda changes: " ".join(changes) or "plain",
+)
+def test_recorded_epochs_on_a_gpu(
+    club: LoadedTask, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Recorded, launched one by one, and on a CPU: the same losses, from draws and masks that change every epoch."""
+    monkeypatch.setattr("rfp.backends.learned.LEARNED_MAX_NODES", 8)  # as graphs of the tables, which are larger
+    changes = dict(changes)
+    num_seeds = changes.pop("num_seeds", 1)
+    model = {**MODEL, "encodings": [RFP], **changes}
+    replicas = [Replica(split, 0.01, 0.001, seed) for seed in range(num_seeds) for split in range(3)]
+    config = RunConfig.from_dict({"data": CLUB, "model": model, "training": {"epochs": 8, "choose_by": "loss"}})
+    losses, refused = [], []
+    for device, recorded in (("cuda", True), ("cuda", False), ("cpu", False)):
+        program = ReplicaProgram(config, club, replicas, device=torch.device(device))
+        program._recordable = program._recordable and recorded
+        with torch.no_grad():
+            for operator in (one for encoder in program.model.encoders for one in encoder.learned):
+                operator.query.weight.mul_(8)
+                operator.key.weight.mul_(8)
+        monkeypatch.setattr("rfp.train.replica_program._PRECISION", "highest")
+        program.fit()
+        losses.append(program._best_loss.cpu())
+        refused.append(program._recorded.refused)
+    assert refused == ["", "not tried", "not tried"]
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-3, atol=0)
+    torch.testing.assert_close(losses[0], losses[2], rtol=2e-2, atol=0)
+    assert not [one for one in recwarn if "is wrong on" in str(one.message)]

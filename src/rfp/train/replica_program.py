@@ -135,14 +135,14 @@ class ReplicaProgram:
         self._now = torch.zeros((), dtype=torch.long, device=self.device)
         with matmul_precision(_PRECISION), dropout_masks(self._dropout):
             self._fixed_draw = self._evaluation_draws.number(0)
-            run_epoch = Recorded(self._epoch, self.device, allowed=self._recordable)
+            self._recorded = Recorded(self._epoch, self.device, allowed=self._recordable)
             for epoch in range(epochs):
                 self._training_draws.begin(epoch)
                 self._signs.begin()
                 self._dropout.begin(epoch)
                 self._now.fill_(epoch)
                 self.optimizer.factor.fill_(scheduled_factor(self.training, epoch))
-                run_epoch()
+                self._recorded()
                 self.epochs_run = epoch + 1
                 tick(epoch)
                 if (epoch + 1) % _LOOK_EVERY == 0 or epoch + 1 == epochs:
