@@ -164,6 +164,8 @@ def fused_cases() -> dict[str, Case]:
         "directed": Case(directed, ("adjacency", "random_walk"), channels=3, steps=1),
         "larger graphs beside": Case(mixed, channels=3, steps=1),
         "l2": Case(awkward, ("adjacency",), normalization="l2", channels=3, trajectories=2),
+        "l2, apart": Case(awkward, ("adjacency", "random_walk"), normalization="l2", channels=35, trajectories=2),
+        "l2, seldom": Case(several, ("adjacency",), normalization="l2", channels=18, steps=4, every=2),
         "none": Case(awkward, ("normalized_adjacency", "random_walk"), normalization="none", channels=17),
         "no steps": Case(several, steps=0, channels=1),
         "half precision": Case(several, normalization="l2", storage=torch.float16),
@@ -257,6 +259,8 @@ def solve_fused() -> dict[str, Any]:
         problem = Problem.of(Settings(num_steps=0, operators=["adjacency"], **options), graph)
         results[f"draw {distribution}"] = fused.fused_trajectory(problem, torch.float32)[0].cpu()
         results[f"drawn before, {distribution}"] = "features" in vars(problem)
+    wide = Settings(num_channels=21, num_steps=0, operators=["adjacency"], normalization="l2", seed=5)
+    results["draw panels apart"] = fused.fused_trajectory(Problem.of(wide, graph), torch.float32)[0].cpu()
     small = _one(nx.path_graph(6)).to(DEVICE)
     keys = torch.tensor([3])
     settings = Settings(num_channels=4, num_steps=1, operators=["adjacency"])

@@ -84,6 +84,11 @@ def test_features_drawn_in_the_kernel(results: Any, distribution: str) -> None:
     assert not results[f"drawn before, {distribution}"]  # no tensor of features was made
 
 
+def test_programs_that_share_a_problem_draw_their_own_channels(results: Any) -> None:
+    want = random_features(awkward_batch(list(awkward_graphs().values())), num_channels=21, seed=5)
+    torch.testing.assert_close(results["draw panels apart"][:, :, 0, 0].transpose(0, 1), want, atol=2e-6, rtol=2e-6)
+
+
 def test_draws_with_given_keys_and_propagates(results: Any) -> None:
     path = as_graph(nx.path_graph(6))
     start = random_features(path, num_channels=4, graph_keys=torch.tensor([3]))

@@ -129,9 +129,10 @@ class KernelLaunches:
         self.normalization = NORMALIZATION_CODES[normalization]
         self.normalize_every = normalize_every
         self.counted = "zero_columns" if normalization == "l2" else "dependent_columns"
-        _, num_trajectories, row_operators, _, _ = out.shape
-        # Every program of a launch writes its own count; the larger graphs have none.
-        make = torch.empty if largest <= FUSED_MAX_NODES and out.numel() else torch.zeros
+        _, num_trajectories, row_operators, _, k = out.shape
+        # Programs count in a place of their own, or together where they share a problem; the larger graphs do not.
+        alone = self.normalization == NORMALIZATION_CODES["qr"] or k <= 16
+        make = torch.empty if alone and largest <= FUSED_MAX_NODES and out.numel() else torch.zeros
         self.dropped = make(ptr.size(0) - 1, num_trajectories, row_operators, dtype=torch.int64, device=out.device)
 
     @property
@@ -175,6 +176,8 @@ class KernelLaunches:
         _, num_trajectories, row_operators, states, k = out.shape
         number, nnz = run.values.shape
         problems = (ptr.size(0) - 1) * num_trajectories * number
+        panels = -(-k // 16)
+        held, apart = (panels, 1) if self.normalization == NORMALIZATION_CODES["qr"] else (1, panels)
         moving = (
             out[:, :, first:] if first else out,
             out if start.features is None else start.features,
@@ -197,7 +200,7 @@ class KernelLaunches:
             k,
         )
         constants = {
-            "PANELS": -(-k // 16),
+            "PANELS": held,
             "SLOTS": _SLOTS,
             "NORMALIZATION": self.normalization,
             "SELDOM": self.normalize_every != 1,
@@ -207,7 +210,7 @@ class KernelLaunches:
         }
 
         def launch(above: int, width: int) -> tuple[int, Any]:
-            options = launch_options(width, k, problems)
+            options = launch_options(width, held, problems * apart)
             types = (
                 out.device.index,
                 out.dtype,
@@ -218,7 +221,8 @@ class KernelLaunches:
             )
             name = (*types, num_trajectories, self.normalize_every, k, *options.values())
             sizes = {"N": width, **constants}
-            return width, _launched(name, small_graphs_kernel, (problems,), moving, (*fixed, above), sizes, **options)
+            grid = (problems, apart)
+            return width, _launched(name, small_graphs_kernel, grid, moving, (*fixed, above), sizes, **options)
 
         widths = self._widths(problems)
         if len(widths) == 1 or not out.is_cuda:
@@ -296,9 +300,9 @@ def _trusted(compiled: Any) -> bool:
     return _LOOKED_AT[compiled.hash]
 
 
-def launch_options(width: int, k: int, problems: int) -> dict[str, Any]:
+def launch_options(width: int, panels: int, programs: int) -> dict[str, Any]:
     """Warps and registers of a program: one warp holds a graph of up to 64 nodes and 16 channels."""
-    if k > 16:
+    if panels > 1:
         return {"num_warps": max(1, width // 32)}
-    registers = _REGISTERS.get(width) if problems >= _SINGLE_LAUNCH_BELOW else None
+    registers = _REGISTERS.get(width) if programs >= _SINGLE_LAUNCH_BELOW else None
     return {"num_warps": max(1, width // 64), "maxnreg": registers}

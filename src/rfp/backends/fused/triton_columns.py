@@ -77,7 +77,7 @@ def _reciprocal_guess(x):
 
 
 @triton.jit
-def _rsqrt_guess(x):
+def inverse_root_guess(x):
     """x^(-1/2) to 20 bits."""
     if _INTERPRETED:
         return (1.0 / tl.sqrt(x)).to(tl.float32).to(tl.float64)
@@ -156,7 +156,7 @@ def _inverse_factor(g0, g1, threshold, noise_squared, alpha, one):
             g1 = g1 + multiplier * line1
     pivot = tl.gather(tl.where(row % 2 == 0, g0, g1), row * 4 + row // 2, axis=0)
     limit = tl.maximum(threshold, upper_word(noise_squared * alpha))
-    length = _upper_half(_rsqrt_guess(pivot), upper_word(pivot) > limit)
+    length = _upper_half(inverse_root_guess(pivot), upper_word(pivot) > limit)
     error = one - pivot * length * length
     length += length * (error * (0.5 + 0.375 * error))
     g0 = tl.where(2 * pair < row, g0, tl.where(2 * pair == row, 1.0, 0.0)) * length

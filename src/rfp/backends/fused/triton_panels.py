@@ -10,6 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from rfp.backends.fused.triton_columns import inverse_root_guess
 from rfp.backends.fused.triton_factor import gram_schmidt_in_memory, inverse_factor, magnitude
 
 
@@ -51,13 +52,40 @@ def largest_of(values, PANELS: tl.constexpr):
 
 
 @triton.jit
-def of_length_one(panels, squares, noise, PANELS: tl.constexpr):
-    """The panels with columns of length 1, or zero where a column may be rounding; and how many are not zero."""
+def scaled_panels(values, scale, PANELS: tl.constexpr):
+    """``scale`` times each panel's tensor."""
+    scaled = ()
+    for c in tl.static_range(PANELS):
+        scaled = scaled + (values[c] * scale,)
+    return scaled
+
+
+@triton.jit
+def squared_panels(values, PANELS: tl.constexpr):
+    """The square of each panel's tensor."""
+    squared = ()
+    for c in tl.static_range(PANELS):
+        squared = squared + (values[c] * values[c],)
+    return squared
+
+
+@triton.jit
+def of_length_one(panels, squares, noise_squared, PANELS: tl.constexpr):
+    """The panels with columns of length 1, or zero where a column may be rounding; and how many are not zero.
+
+    Args:
+        squares: Squared column norms, ``[16]`` float64 of each panel.
+        noise_squared: What rounding may have added to a column, squared, likewise.
+    """
     scaled = ()
     kept = 0
     for c in tl.static_range(PANELS):
-        live = squares[c] > noise[c] * noise[c]
-        inverse = tl.where(live, 1.0 / tl.sqrt(tl.where(live, squares[c], 1.0)), 0.0)
+        live = squares[c] > noise_squared[c]
+        square = tl.where(live, squares[c], 1.0)
+        inverse = inverse_root_guess(square)
+        # One step of third order takes the guess to the last bit; an infinite column keeps its zero.
+        error = tl.where(square < float("inf"), 1.0 - square * inverse * inverse, 0.0)
+        inverse = tl.where(live, inverse + inverse * (error * (0.5 + 0.375 * error)), 0.0)
         scaled = scaled + ((panels[c].to(tl.float64) * inverse[:, None]).to(tl.float32),)
         kept += tl.sum(live.to(tl.int32), axis=0)
     return scaled, kept

@@ -1,5 +1,9 @@
 # mypy: ignore-errors
-"""Triton: whole trajectories of small graphs, one warp for a few of them, nothing but the result leaving the chip."""
+"""Triton: whole trajectories of small graphs, one warp for a few of them, nothing but the result leaving the chip.
+
+QR mixes the channels of a state, so a program holds all of them. Otherwise each goes its own way, and a program holds
+one panel of 16: four times as many of them for k = 64, none of which runs out of registers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,9 @@ from rfp.backends.fused.triton_panels import (
     of_length_one,
     orthonormal_by_gram_schmidt,
     orthonormal_in_memory,
+    scaled_panels,
     squared_lengths,
+    squared_panels,
 )
 from rfp.rounding import FLOAT32_UNIT
 from rfp.triton_features import draw_pairs
@@ -114,9 +120,9 @@ def _drawn_panel(key, root, b, c, DISTRIBUTION: tl.constexpr, RAW_KEYS: tl.const
 
 @triton.jit
 def _first_state(
-    features, key, root, b, places, k, PANELS: tl.constexpr, DISTRIBUTION: tl.constexpr, RAW_KEYS: tl.constexpr
+    features, key, root, b, first, places, k, PANELS: tl.constexpr, DISTRIBUTION: tl.constexpr, RAW_KEYS: tl.constexpr
 ):
-    """The features, drawn or read, as panels; stored as the first state.
+    """The features, drawn or read, as panels from number ``first`` on; stored as the first state.
 
     Args:
         features: ``[N]`` pointers to those of each node, read if ``DISTRIBUTION`` is 0.
@@ -128,12 +134,13 @@ def _first_state(
     channel = tl.arange(0, 16)[:, None]
     panels = ()
     for c in tl.static_range(PANELS):
-        store = real[None, :] & (c * 16 + channel < k)
+        own = (first + c) * 16 + channel
+        store = real[None, :] & (own < k)
         if DISTRIBUTION == 0:
-            a = tl.load(features[None, :] + c * 16 + channel, mask=store, other=0.0)
+            a = tl.load(features[None, :] + own, mask=store, other=0.0)
         else:
-            a = tl.where(store, _drawn_panel(tl.load(key), root, b, c, DISTRIBUTION, RAW_KEYS, N), 0.0)
-        tl.store(base[None, :] + channel + c * 16, a, mask=store)
+            a = tl.where(store, _drawn_panel(tl.load(key), root, b, first + c, DISTRIBUTION, RAW_KEYS, N), 0.0)
+        tl.store(base[None, :] + own, a, mask=store)
         panels = panels + (a,)
     return panels
 
@@ -178,6 +185,7 @@ def _steps(
     unit,
     num_steps,
     normalize_every,
+    first,
     k,
     PANELS: tl.constexpr,
     SLOTS: tl.constexpr,
@@ -189,14 +197,14 @@ def _steps(
     """All steps from the first state, each stored; how many columns were kept, ``[32]``, the same in every lane.
 
     Args:
-        panels: The first state.
+        panels: The first state, from panel ``first`` on.
         matrix: What :func:`_product` takes.
         places: What :func:`_places` returns.
         unit: What rounding adds to a product, relative to its factor; 0 without a normalisation.
         NARROW: Whether the lanes of the warp are taken for QR (:func:`_qr_by_lanes`).
     """
     base, real, _, _ = places
-    channel = tl.arange(0, 16)[:, None]
+    channel = first * 16 + tl.arange(0, 16)[:, None]
     target = base[None, :] + channel
     kept = tl.zeros([32], tl.int32)
     WIDTH: tl.constexpr = 16 if PANELS == 1 else 32 if PANELS == 2 else 64
@@ -208,18 +216,26 @@ def _steps(
     noise_squared = tl.full([], 0.0, tl.float64)
     noise = zeros
     lengths = zeros
-    if NORMALIZATION != 0:
+    if (NORMALIZATION == 2) | ((NORMALIZATION == 1) & SELDOM):
         lengths = squared_lengths(panels, PANELS)
         noise_squared = unit * unit * largest_of(lengths, PANELS)
     for p in range(1, num_steps + 1):
+        before = ones
+        if (NORMALIZATION == 1) & (not SELDOM):
+            if p == 1:  # later they are of length 1; kept meanwhile, their lengths would fill the registers
+                before = squared_lengths(panels, PANELS)
         panels = _product(panels, matrix, PANELS, SLOTS, N)
-        if (NORMALIZATION == 1) | ((NORMALIZATION == 2) & SELDOM):
+        if (NORMALIZATION == 1) & (not SELDOM):
+            limits = scaled_panels(before, unit * unit, PANELS)
+            panels, columns = of_length_one(panels, squared_lengths(panels, PANELS), limits, PANELS)
+            kept += columns
+        if (NORMALIZATION != 0) & SELDOM:
             after = squared_lengths(panels, PANELS)
             noise = grown_noise(noise, lengths, after, unit, PANELS)
             lengths = after
             if p % normalize_every == 0:
                 if NORMALIZATION == 1:
-                    panels, columns = of_length_one(panels, lengths, noise, PANELS)
+                    panels, columns = of_length_one(panels, lengths, squared_panels(noise, PANELS), PANELS)
                     kept += columns
                 else:
                     loudest = largest_of(noise, PANELS)
@@ -272,7 +288,7 @@ def small_graphs_kernel(
     RAW_KEYS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """The trajectory of problem ``(graph * B + trajectory) * O + operator``.
+    """The trajectory of problem ``(graph * B + trajectory) * O + operator``; without QR, one panel of its channels.
 
     A tile is ``[16, N]``: channel, node, so that the nodes lie along the lanes of the warp and a neighbour's state is
     one shuffle away.
@@ -288,10 +304,11 @@ def small_graphs_kernel(
         norms: ``[num_graphs, O]`` float64 (:func:`rfp.operator_norms.rounding_norm`): times a unit, what rounding adds
             to a product, relative to its factor; not read without a normalisation.
         dropped: ``[num_graphs, B, row_operators]`` int64, from the first operator of this launch on; receives the
-            number of dependent columns, under l2 that of zero columns, and nothing without a normalisation.
+            number of dependent columns, under l2 that of zero columns, and nothing without a normalisation. Where
+            programs share a problem it holds zeros, to which each adds its own.
         root: Hash of the seed, if features are drawn.
         above: Graphs of at most so many nodes, or of more than N, are left alone.
-        PANELS: ``k / 16`` rounded up.
+        PANELS: ``k / 16`` rounded up for QR; 1 otherwise, and the grid's second number is that.
         SLOTS: Entries of each row kept in registers; the others are read at every step.
         SELDOM: Whether ``normalize_every`` is not 1. If it is, all columns are of length 1 (or zero) before a product,
             and what rounding adds to each is known without looking at them.
@@ -310,14 +327,34 @@ def small_graphs_kernel(
     matrix = (_rows_of(begin, size, crow, col, value, SLOTS, N), begin, col, value)
     places = _places(out, begin, size, b, o, num_trajectories, row_operators, (num_steps + 1) * k, k, N)
     own = features + ((begin + tl.arange(0, N)) * num_trajectories + b) * k
-    panels = _first_state(own, keys + graph, root, b, places, k, PANELS, DISTRIBUTION, RAW_KEYS)
+    first = 0 if NORMALIZATION == 2 else tl.program_id(1)
+    panels = _first_state(own, keys + graph, root, b, first, places, k, PANELS, DISTRIBUTION, RAW_KEYS)
     unit = tl.full([], 0.0, tl.float64)
     if NORMALIZATION != 0:
         unit += tl.load(norms + graph * num_operators + o) * _UNIT
     NARROW: tl.constexpr = LANES & (PANELS == 1) & (N <= 64) & (NORMALIZATION == 2)
     kept = _steps(
-        panels, matrix, places, unit, num_steps, normalize_every, k, PANELS, SLOTS, NORMALIZATION, SELDOM, NARROW, N
+        panels,
+        matrix,
+        places,
+        unit,
+        num_steps,
+        normalize_every,
+        first,
+        k,
+        PANELS,
+        SLOTS,
+        NORMALIZATION,
+        SELDOM,
+        NARROW,
+        N,
     )
     if NORMALIZATION != 0:
-        missing = num_steps // normalize_every * k - tl.max(kept, axis=0)
-        tl.store(dropped + (graph * num_trajectories + b) * row_operators + o, tl.maximum(missing, 0).to(tl.int64))
+        channels = k if NORMALIZATION == 2 else tl.minimum(k - first * 16, 16)
+        missing = tl.maximum(num_steps // normalize_every * channels - tl.max(kept, axis=0), 0).to(tl.int64)
+        dropped += (graph * num_trajectories + b) * row_operators + o
+        shared = k > 16 if NORMALIZATION == 1 else False
+        if shared:
+            tl.atomic_add(dropped, missing)
+        else:
+            tl.store(dropped, missing)
