@@ -9,7 +9,8 @@ from torch_geometric.data import Data
 
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
-from rfp.nn import RFPModel
+from rfp.nn import RFPModel, replicated
+from rfp.nn.gcn import gcn_matrix
 from rfp.nn.replicated import (
     DropoutMasks,
     SharedDropout,
@@ -207,7 +208,9 @@ def test_gradients_of_grouped_products(with_bias: bool) -> None:
     right = torch.autograd.grad(_grouped_product(*inputs), learned, given)
     for one, other in zip(found, right, strict=True):
         torch.testing.assert_close(one, other)
-        assert one.is_contiguous()
+    assert found[1].is_contiguous()
+    assert out.transpose(0, 1).is_contiguous()
+    assert found[0].transpose(0, 1).is_contiguous()
     nothing = _GroupedProduct.apply(torch.zeros(0, 4, 3), torch.zeros(0, 5, 3).requires_grad_(), None)
     assert nothing.shape == (0, 4, 5)
 
@@ -221,8 +224,11 @@ def test_columns_spread_by_hand() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize("case", CASES)
-def test_aligned_weights_compute_the_same(case: str, seeds: int) -> None:
-    """Outputs and gradients under dropout, of one seed and of several; the zeros get no gradient."""
+def test_aligned_weights_compute_the_same(case: str, seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs and gradients under dropout, of one seed and of several; the zeros get no gradient.
+
+    Aligned as on a GPU, and laid out in memory as there.
+    """
     changes = {"input_dropout": 0.4, "dropout": 0.3, **CASES[case]}
     if seeds > 1 and "learned" in case:
         pytest.skip("a learned operator has one seed")
@@ -232,7 +238,8 @@ def test_aligned_weights_compute_the_same(case: str, seeds: int) -> None:
         drawn = [torch.stack([one, 2 * one, -one]) for one in drawn]
     aligned = copy.deepcopy(together).align(3)  # widths are 4 and multiples of 8
     found = []
-    for model in (together, aligned):
+    for model, rows_first_on in ((together, ()), (aligned, ("cpu",))):
+        monkeypatch.setattr(replicated, "_ROWS_FIRST_ON", rows_first_on)
         masks = DropoutMasks(list(range(seeds)), 1, torch.device("cpu"))
         masks.begin(0)
         with dropout_masks(masks):
@@ -255,3 +262,34 @@ def test_aligned_weights_compute_the_same(case: str, seeds: int) -> None:
         for one, other in pairs:
             torch.testing.assert_close(other, one, atol=2e-5 * float(one.abs().max()), rtol=1e-4, msg=name)
     assert changed or changes.get("in_channels") == 0
+
+
+@pytest.mark.parametrize("num_trajectories", [0, 2])
+def test_layers_keep_the_rows_first(num_trajectories: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU no layer copies its input to another order: what it reads of it begins where the input does."""
+    monkeypatch.setattr(replicated, "_ROWS_FIRST_ON", ("cpu",))
+    middle = [num_trajectories] if num_trajectories else []
+    weight, bias = torch.randn(R, 4, 4), torch.randn(R, 4)
+    norm = replicate(nn.ModuleList([nn.LayerNorm(4)]), R)[0]
+    x = gcn_matrix(GRAPH).propagate(each_affine(torch.randn(R, *middle, 5, 4), weight, bias))
+    expected = nn.functional.layer_norm(x, (4,))
+    for layer in (norm, lambda x: each_affine(x, weight, bias), gcn_matrix(GRAPH).propagate):
+        order = replicated.as_they_lie(x, range(x.dim()))
+        assert order == [x.dim() - 2, *range(1, x.dim() - 2), 0, x.dim() - 1]  # nodes, trajectories, replicas, channels
+        assert x.permute(order).is_contiguous()
+        x = layer(x)
+        if layer is norm:
+            torch.testing.assert_close(x, expected)
+    assert x.permute(replicated.as_they_lie(x, range(x.dim()))).is_contiguous()
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_trajectories_come_out_of_the_embedding_rows_first(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicated, "_ROWS_FIRST_ON", ("cpu",))
+    together, _ = models(trajectories="dss", encoding={"num_trajectories": 2})
+    t = together.draw(DATA, graph=GRAPH)[0]
+    h = together.embed([DATA.x], [t if seeds == 1 else t.expand(seeds, *t.shape)])
+    assert h.shape == (R, 2, 5, 8)
+    assert replicated.as_they_lie(h, range(4)) == [2, 1, 0, 3]
+    monkeypatch.setattr(replicated, "_ROWS_FIRST_ON", ())
+    torch.testing.assert_close(h, together.embed([DATA.x], [t]))

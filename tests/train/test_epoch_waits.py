@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from rfp.backends.sparse import segments
 from rfp.data import LoadedTask, load
+from rfp.nn import replicated
 from rfp.nn.replicated import dropout_masks
 from rfp.train import RunConfig
 from rfp.train.replica_program import Replica, ReplicaProgram
@@ -105,6 +106,7 @@ def run_an_epoch(club: LoadedTask, num_seeds: int = 1, **changes: Any) -> Replic
 )
 def test_nothing_is_waited_for(club: LoadedTask, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_COPIES_ON", ("cpu",))
+    monkeypatch.setattr(replicated, "_ROWS_FIRST_ON", ("cpu",))
     program = run_an_epoch(club, **changes)
     assert program._recordable
     assert len(set(program.best_val)) >= 1

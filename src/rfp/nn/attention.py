@@ -38,10 +38,12 @@ def attention_matrix(q: Tensor, k: Tensor, real: Tensor | None) -> Tensor:
     Returns:
         ``[g, rows, width]``; each row sums to 1.
     """
-    scores = q @ k.mT / math.sqrt(q.size(-1))
+    # Scaled before the product, which has many more numbers; a mean over one head would be one more copy of them.
+    scores = (q / math.sqrt(q.size(-1))) @ k.mT
     if real is not None:
         scores = scores.masked_fill(~real[:, None, None, :], -math.inf)
-    return scores.softmax(-1).mean(1)
+    rows = scores.softmax(-1)
+    return rows.squeeze(1) if rows.size(1) == 1 else rows.mean(1)
 
 
 def blockwise_product(q: Tensor, k: Tensor, a: Tensor, real: Tensor | None) -> Tensor:

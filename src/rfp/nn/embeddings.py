@@ -14,6 +14,7 @@ from rfp.nn.replicated import (
     each_affine,
     input_dropout,
     padded_columns,
+    rows_come_first,
     shared_affine,
     shared_dropout,
     spread_columns,
@@ -171,7 +172,11 @@ class LinearEmbedding(nn.Module):
             h = (shared_affine if x.dim() == 2 else each_affine)(x, of_shared, bias)
             h = h if joined else h.unsqueeze(-3)
         for t, columns in zip(own, of_drawn, strict=True):
-            part = (each_affine if t.dim() == (3 if joined else 4) else shared_affine)(t, columns)
+            affine = each_affine if t.dim() == (3 if joined else 4) else shared_affine
+            if joined or not rows_come_first(t):
+                part = affine(t, columns)
+            else:  # nodes before trajectories, as the layers that follow read them: copied here, where it is small
+                part = affine(t.transpose(-3, -2).contiguous(), columns).transpose(-3, -2)
             h = part if h is None else h + part
         assert h is not None  # the config refuses a model without any input
         if x is None:

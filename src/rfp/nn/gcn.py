@@ -2,6 +2,7 @@ r"""The GCN's matrix :math:`\tilde D^{-1/2} \tilde A \tilde D^{-1/2}` as a spars
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from rfp.csr import CSR, from_entries
 from rfp.graph import Graph
 from rfp.nn.neighbors import add_neighbors
+from rfp.nn.replicated import as_they_lie, put_back, rows_come_first
 
 
 class GCNMatrix:
@@ -32,9 +34,13 @@ class GCNMatrix:
 
     def propagate(self, x: Tensor) -> Tensor:
         """``[..., n, d] -> [..., n, d]``, differentiable in x; all leading dimensions go through one product."""
-        node_first = x.movedim(-2, 0)
+        leading: Iterable[int] = range(x.dim() - 2)
+        if rows_come_first(x):
+            leading = as_they_lie(x, leading)
+        order = [x.dim() - 2, *leading, x.dim() - 1]
+        node_first = x.permute(order)
         out: Tensor = _Product.apply(node_first.reshape(x.size(-2), -1), self._forward, self._backward)  # type: ignore[no-untyped-call]
-        return out.view(node_first.shape).movedim(0, -2)
+        return put_back(out.view(node_first.shape), order)
 
 
 class _Product(torch.autograd.Function):

@@ -14,7 +14,7 @@ share would be multiplied replica by replica instead of once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -58,15 +58,41 @@ def each_affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     replicas, width, _ = weight.shape
     if x.dim() < 3 or replicas % len(x):
         raise ArgumentError(f"expected a leading dimension of {replicas} replicas, got shape {list(x.shape)}")
-    flat = x.flatten(1, -2)
     groups, members = len(x), replicas // len(x)
     joined = weight.reshape(groups, members * width, -1)
     shift = None if bias is None else bias.reshape(groups, 1, -1)
-    product: Callable[..., Tensor] = _GroupedProduct.apply if weight.is_cuda else _grouped_product
-    out = product(flat, joined, shift)
-    if members > 1:
-        out = out.view(groups, -1, members, width).transpose(1, 2)
-    return out.reshape(replicas, *x.shape[1:-1], width)
+    if not rows_come_first(weight):
+        out = _grouped_product(x.flatten(1, -2), joined, shift)
+        if members > 1:
+            out = out.view(groups, -1, members, width).transpose(1, 2)
+        return out.reshape(replicas, *x.shape[1:-1], width)
+    order = [0, *as_they_lie(x, range(1, x.dim() - 1)), x.dim() - 1]
+    rows = x.permute(order)
+    product: Callable[..., Tensor] = _GroupedProduct.apply
+    out = product(rows.flatten(1, -2), joined, shift).view(groups, -1, members, width).transpose(1, 2)
+    return put_back(out.reshape(replicas, *rows.shape[1:-1], width), order)
+
+
+_ROWS_FIRST_ON = ("cuda",)
+
+
+def rows_come_first(x: Tensor) -> bool:
+    """Whether the rows of all replicas (nodes, or trajectories of nodes) are laid side by side where this tensor is.
+
+    Sparse products read them so, and then nothing is copied between two of them. On a CPU replicas lie one by one.
+    """
+    return x.device.type in _ROWS_FIRST_ON
+
+
+def as_they_lie(x: Tensor, dims: Iterable[int]) -> list[int]:
+    """Dimensions in the order in which they lie in memory, the one of the longest stride first."""
+    strides = x.stride()
+    return sorted(dims, key=lambda dim: -strides[dim])
+
+
+def put_back(x: Tensor, order: Sequence[int]) -> Tensor:
+    """The tensor whose ``permute(order)`` this is."""
+    return x.permute([order.index(dim) for dim in range(x.dim())])
 
 
 def _grouped_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -75,7 +101,7 @@ def _grouped_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _GroupedProduct(torch.autograd.Function):
-    """:func:`_grouped_product` whose gradients lie in memory as the weights do.
+    """:func:`_grouped_product` whose results lie rows first, ``[n, G, m]``, and gradients of weights as the weights do.
 
     torch's own gradient of a batched product with a transposed matrix is transposed too, and is copied to lie as the
     optimiser wants it: the slowest of all passes over the gradient of a wide map.
@@ -84,7 +110,8 @@ class _GroupedProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _grouped_product(x, weight, bias)
+        out = _rows_first(x, weight.size(1))
+        return torch.bmm(x, weight.mT, out=out) if bias is None else torch.baddbmm(bias, x, weight.mT, out=out)
 
     @staticmethod
     @once_differentiable
@@ -92,10 +119,16 @@ class _GroupedProduct(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
-            torch.bmm(grad, weight) if of_x else None,
+            torch.bmm(grad, weight, out=_rows_first(grad, weight.size(2))) if of_x else None,
             torch.bmm(grad.mT, x) if of_weight else None,
             grad.sum(1, keepdim=True) if of_bias else None,
         )
+
+
+def _rows_first(like: Tensor, width: int) -> Tensor:
+    """An empty ``[G, n, width]``, in memory ``[n, G, width]``."""
+    groups, rows, _ = like.shape
+    return like.new_empty(rows, groups, width).transpose(0, 1)
 
 
 def padded_columns(x: Tensor, columns: int) -> Tensor:  # [..., c] -> [..., columns]
@@ -143,7 +176,10 @@ class ReplicaLayerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         ones = [1] * (x.dim() - 2)
         place = (self.weight.size(0), *ones, self.weight.size(1))
-        return layer_norm(x, self.shape, eps=self.eps) * self.weight.view(place) + self.bias.view(place)
+        last = x.dim() - 1
+        order = [*as_they_lie(x, range(last)), last] if rows_come_first(x) else list(range(x.dim()))
+        normalized = put_back(layer_norm(x.permute(order), self.shape, eps=self.eps), order)
+        return normalized * self.weight.view(place) + self.bias.view(place)
 
 
 class DropoutMasks:
