@@ -284,3 +284,45 @@ def test_a_padded_batch_with_a_known_bound_is_the_batch(form: str, weighted: boo
 def test_matrix_of_a_graph_without_nodes_beside_others_with_a_known_bound() -> None:
     graph = Graph(torch.tensor([[0, 1], [1, 0]]), 3, ptr=torch.tensor([0, 2, 2, 3]), max_size=2)
     assert [tuple(m.shape) for m in LearnedOperator(3)(torch.randn(3, 3), graph).matrix()] == [(2, 2), (0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("size", [71, 72])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_gathered_gradients_are_those_of_every_product(size: int, heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: S of an even width, and one product for the gradient of a whole trajectory."""
+    torch.manual_seed(0)
+    ring = as_graph(nx.cycle_graph(size))
+    graph = as_graph([ring, ring])
+    module = LearnedOperator(5, num_heads=heads, head_channels=4, form="dense").double()
+    x = torch.randn(2 * size, 5, dtype=torch.float64)
+    start = torch.randn(2 * size, 3, dtype=torch.float64, requires_grad=True)
+    target = torch.randn(3, 2 * size, 3, dtype=torch.float64)
+    found = []
+    for on in ((), ("cpu",)):
+        monkeypatch.setattr(learned_operator, "_GATHERED_ON", on)
+        S = module(x, graph)
+        assert bool(S._products) is bool(on)
+        a, steps = start, []
+        for _ in range(3):
+            a = (S @ a).tanh()
+            steps.append(a)
+        out = torch.stack(steps)
+        grads = torch.autograd.grad((out * target).sum(), [start, *module.parameters()], retain_graph=True)
+        again = torch.autograd.grad((out * target).sum(), [start, *module.parameters()])
+        assert all(torch.equal(one, other) for one, other in zip(grads, again, strict=True))
+        blocks = S.dense_blocks()
+        assert [tuple(block.matrix.shape) for block in blocks or ()] == [(2, size, size)]
+        with torch.no_grad():
+            found.append([out, *S.matrix(), S @ x.float(), module(x, graph) @ x, *grads])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-9)
+
+
+def test_a_product_without_a_gradient_gathers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_operator, "_GATHERED_ON", ("cpu",))
+    S = LearnedOperator(2, form="dense")(torch.randn(70, 2), as_graph(nx.path_graph(70)))
+    fixed = torch.randn(70, 1)  # features: only S learns
+    (S @ fixed).sum().backward()
+    assert S._products[0]._factors == []
+    with torch.no_grad():
+        assert not (S @ fixed).requires_grad

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from rfp.backends.sparse import segments
 from rfp.data import LoadedTask, load
-from rfp.nn import replicated
+from rfp.nn import learned_operator, replicated
 from rfp.nn.replicated import dropout_masks
 from rfp.train import RunConfig
 from rfp.train.replica_program import Replica, ReplicaProgram
@@ -107,6 +107,8 @@ def run_an_epoch(club: LoadedTask, num_seeds: int = 1, **changes: Any) -> Replic
 def test_nothing_is_waited_for(club: LoadedTask, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_COPIES_ON", ("cpu",))
     monkeypatch.setattr(replicated, "_ROWS_FIRST_ON", ("cpu",))
+    monkeypatch.setattr(learned_operator, "_GATHERED_ON", ("cpu",))
+    monkeypatch.setattr(learned_operator, "LEARNED_MAX_NODES", 8)  # graphs of the tables are larger than those
     program = run_an_epoch(club, **changes)
     assert program._recordable
     assert len(set(program.best_val)) >= 1
@@ -172,7 +174,8 @@ def test_recorded_epochs_on_a_gpu(
     club: LoadedTask, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     """Recorded, launched one by one, and on a CPU: the same losses, from draws and masks that change every epoch."""
-    monkeypatch.setattr("rfp.backends.learned.LEARNED_MAX_NODES", 8)  # as graphs of the tables, which are larger
+    for module in ("rfp.backends.learned", "rfp.nn.learned_operator"):
+        monkeypatch.setattr(f"{module}.LEARNED_MAX_NODES", 8)  # as graphs of the tables, which are larger
     changes = dict(changes)
     num_seeds = changes.pop("num_seeds", 1)
     model = {**MODEL, "encodings": [RFP], **changes}

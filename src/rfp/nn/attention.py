@@ -25,6 +25,8 @@ _BLOCK_WORDS = 1 << 24
 _KEPT_WORDS = 1 << 24
 # The fused kernels want the width of the values to be a multiple of this.
 _ALIGNMENT = 8
+# A score of which softmax makes zero beside any other.
+_FAR_BELOW = -1e30
 
 
 def attention_matrix(q: Tensor, k: Tensor, real: Tensor | None) -> Tensor:
@@ -38,11 +40,40 @@ def attention_matrix(q: Tensor, k: Tensor, real: Tensor | None) -> Tensor:
     Returns:
         ``[g, rows, width]``; each row sums to 1.
     """
-    # Scaled before the product, which has many more numbers; a mean over one head would be one more copy of them.
+    # Scaled before the product, which has many more numbers.
     scores = (q / math.sqrt(q.size(-1))) @ k.mT
     if real is not None:
         scores = scores.masked_fill(~real[:, None, None, :], -math.inf)
-    rows = scores.softmax(-1)
+    return _mean_over_heads(scores.softmax(-1))
+
+
+def wider_attention_matrix(q: Tensor, k: Tensor, width: int) -> Tensor:
+    """:func:`attention_matrix` of graphs of one size with further rows and columns, of whose numbers none matters.
+
+    Matrices of odd width are slow to multiply with on a GPU. A factor with rows of zeros to the same width gives the
+    product: the further columns are zero in all rows but the further ones. One more channel of queries and keys sends
+    their scores so far down that softmax makes zeros of them; a mask would be one more pass over all scores.
+
+    Args:
+        q: ``[g, H, n, d]``.
+        k: ``[g, H, n, d]``.
+        width: At least n.
+
+    Returns:
+        ``[g, width, width]``.
+    """
+    *leading, n, d = k.shape
+    beyond, channels = width - n, -(d + 1) % _ALIGNMENT
+    low = torch.zeros(width, 1, dtype=k.dtype, device=k.device)
+    low[n:] = _FAR_BELOW
+    queries = torch.cat([q / math.sqrt(d), torch.ones_like(q[..., :1])], dim=-1)
+    keys = torch.cat([pad(k, (0, 0, 0, beyond)), low.expand(*leading, width, 1)], dim=-1)
+    scores = pad(queries, (0, channels, 0, beyond)) @ pad(keys, (0, channels)).mT
+    return _mean_over_heads(scores.softmax(-1))
+
+
+def _mean_over_heads(rows: Tensor) -> Tensor:  # [g, H, rows, width] -> [g, rows, width]
+    """Of one head without another copy."""
     return rows.squeeze(1) if rows.size(1) == 1 else rows.mean(1)
 
 

@@ -6,11 +6,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch_geometric.nn import GCNConv
 
+from rfp.backends.learned import LEARNED_MAX_NODES
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
-from rfp.nn.attention import attention_matrix, blockwise_product, fused_is_available, fused_product
+from rfp.nn.attention import (
+    attention_matrix,
+    blockwise_product,
+    fused_is_available,
+    fused_product,
+    wider_attention_matrix,
+)
+from rfp.nn.gathered_products import GatheredProducts
 from rfp.nn.gcn import gcn_matrix, gcn_sum
 from rfp.nn.padding import Block, PaddedGraphs
 from rfp.nn.replicated import each_affine, padded_columns, shared_affine, spread_columns
@@ -20,6 +29,8 @@ from rfp.ragged import offsets, repeated
 FORMS = ("auto", "dense", "implicit")
 KERNELS = ("auto", "blocks", "sdpa")
 
+# Where S is formed with a width that is a multiple of this, and its gradient in one product.
+_GATHERED_ON, _WIDTH_MULTIPLE = ("cuda",), 8
 # `auto` forms S while the blocks of a batch hold at most this many numbers (64 MB in float32).
 LEARNED_MAX_WORDS = 1 << 24
 
@@ -178,7 +189,12 @@ class LearnedMatrix:
             ]
             for x in (q, k)
         )
+        # Those of the `learned` backend, which has kernels of its own, stay as they are.
+        self._gathers = q.device.type in _GATHERED_ON and all(
+            block.real is None and block.rows.size(1) > LEARNED_MAX_NODES for block in self._layout.blocks
+        )
         self._dense = self._matrices() if self.form == "dense" else None
+        self._products = [GatheredProducts(matrix) for matrix in self._dense or () if self._gathers]
 
     @staticmethod
     def _heads(x: Tensor, num_heads: int, head_channels: int) -> Tensor:  # [g, width, H d] -> [g, H, width, d]
@@ -186,7 +202,12 @@ class LearnedMatrix:
 
     def _matrices(self) -> list[Tensor]:
         triples = zip(self._queries, self._keys, self._layout.blocks, strict=True)
-        return [attention_matrix(q, k, block.real) for q, k, block in triples]
+        return [
+            wider_attention_matrix(q, k, q.size(-2) + beyond)
+            if self._gathers and (beyond := -q.size(-2) % _WIDTH_MULTIPLE)
+            else attention_matrix(q, k, block.real)
+            for q, k, block in triples
+        ]
 
     def __matmul__(self, a: Tensor) -> Tensor:  # [n, c] -> [n, c]
         if not self._layout.blocks:
@@ -195,8 +216,12 @@ class LearnedMatrix:
         return self._layout.unpad(parts)
 
     def _product(self, i: int, block: Block, a: Tensor) -> Tensor:
+        if self._dense is not None and self._gathers and a.dtype == self._dense[i].dtype:
+            width, n = self._dense[i].size(1), a.size(1)
+            return (self._products[i] @ pad(a, (0, 0, 0, width - n)))[:, :n] if width > n else self._products[i] @ a
         if self._dense is not None:
-            return self._dense[i].to(a.dtype) @ a
+            n = a.size(1)
+            return self._dense[i][:, :n, :n].to(a.dtype) @ a
         q, k = self._queries[i].to(a.dtype), self._keys[i].to(a.dtype)
         fused = fused_is_available(q, k, a.size(-1), block.real) if self.kernel == "auto" else self.kernel == "sdpa"
         return fused_product(q, k, a, block.real) if fused else blockwise_product(q, k, a, block.real)
@@ -206,7 +231,9 @@ class LearnedMatrix:
         if self._dense is None:
             return None
         pairs = zip(self._dense, self._layout.blocks, strict=True)
-        return [DenseBlock(matrix, block.rows) for matrix, block in pairs]
+        return [
+            DenseBlock(matrix[:, : block.rows.size(1), : block.rows.size(1)], block.rows) for matrix, block in pairs
+        ]
 
     def matrix(self) -> list[Tensor]:
         """S of each graph, ``[n_g, n_g]``, to look at: O(n²) memory in either form, differentiable."""
