@@ -7,6 +7,7 @@ import torch
 
 from rfp.errors import ArgumentError
 from rfp.nn.layers import ACTIVATIONS, MLP, FeatureNorm, activation
+from rfp.nn.settled_norm import SETTLED_AFTER, SettledNorm
 
 
 def test_batch_norm_takes_trajectories_and_nodes_alike() -> None:
@@ -24,7 +25,7 @@ def test_layer_norm_and_none() -> None:
     x = torch.randn(2, 5, 8)
     assert torch.allclose(FeatureNorm("layer", 8)(x).mean(-1), torch.zeros(2, 5), atol=1e-6)
     assert torch.equal(FeatureNorm("none", 8)(x), x)
-    with pytest.raises(ArgumentError, match="norm must be one of 'batch', 'layer', 'none'"):
+    with pytest.raises(ArgumentError, match="norm must be one of 'batch', 'layer', 'none', 'settled'"):
         FeatureNorm("instance", 8)
 
 
@@ -32,6 +33,35 @@ def test_batch_norm_of_one_row_uses_the_running_statistics() -> None:
     norm = FeatureNorm("batch", 3).train()
     x = torch.tensor([[1.0, 2.0, 3.0]])
     assert torch.allclose(norm(x), x, atol=1e-4)  # running mean 0, variance 1
+
+
+def test_settled_norm_averages_the_first_batches_and_then_stays() -> None:
+    torch.manual_seed(0)
+    norm = FeatureNorm("settled", 3).train()
+    batches = [3 + 2 * torch.randn(2, 7, 3) for _ in range(SETTLED_AFTER + 5)]
+    for count, x in enumerate(batches, start=1):
+        seen = batches[: min(count, SETTLED_AFTER)]
+        mean = torch.stack([one.mean((0, 1)) for one in seen]).mean(0)
+        var = torch.stack([one.var((0, 1), unbiased=False) for one in seen]).mean(0)
+        torch.testing.assert_close(norm(x), (x - mean) / (var + 1e-5).sqrt(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(norm.eval()(x), norm.train()(x))
+    norm.reset_parameters()
+    torch.testing.assert_close(norm.eval()(x), x, atol=1e-4, rtol=1e-4)
+
+
+def test_settled_norm_leaves_padding_and_gradients_out_of_its_statistics() -> None:
+    torch.manual_seed(0)
+    x, real = torch.randn(4, 6, 3), torch.tensor([1, 1, 0, 1, 0, 1.0])[:, None]
+    padded, plain = FeatureNorm("settled", 3).train(), FeatureNorm("settled", 3).train()
+    rows = real.flatten() > 0
+    torch.testing.assert_close(padded(x, real)[:, rows], plain(x[:, rows]))
+    x.requires_grad_()
+    padded(x, real).sum().backward()
+    assert x.grad is not None
+    norm = padded.norm
+    assert isinstance(norm, SettledNorm)
+    torch.testing.assert_close(x.grad, (norm.weight / (norm.var + 1e-5).sqrt()).expand_as(x))
+    assert torch.equal(FeatureNorm("settled", 3).train()(x[:0]), x[:0])
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

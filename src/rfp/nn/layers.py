@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.masked_norm import masked_batch_norm
+from rfp.nn.settled_norm import SettledNorm
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -21,6 +22,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 LAYER_NORMS = ("batch", "layer", "none")
+# What products of a trajectory may be normalised by.
+PRODUCT_NORMS = (*LAYER_NORMS, "settled")
 
 
 def activation(name: str) -> nn.Module:
@@ -34,7 +37,7 @@ class FeatureNorm(nn.Module):
     """Batch normalisation over all leading dimensions (trajectories and nodes alike), layer normalisation, or none.
 
     Args:
-        kind: ``"batch"``, ``"layer"`` or ``"none"``.
+        kind: ``"batch"``, ``"layer"``, ``"none"``, or ``"settled"`` (:class:`~rfp.nn.settled_norm.SettledNorm`).
         channels: d.
         eps: Added to the variance.
     """
@@ -44,13 +47,15 @@ class FeatureNorm(nn.Module):
 
     def __init__(self, kind: str, channels: int, *, eps: float = 1e-5) -> None:
         super().__init__()
-        if kind not in LAYER_NORMS:
-            raise unknown_choice("norm", kind, LAYER_NORMS)
+        if kind not in PRODUCT_NORMS:
+            raise unknown_choice("norm", kind, PRODUCT_NORMS)
         self.norm: nn.Module = nn.Identity()
         if kind == "batch":
             self.norm = nn.BatchNorm1d(channels, eps=eps)
         elif kind == "layer":
             self.norm = nn.LayerNorm(channels, eps=eps)
+        elif kind == "settled":
+            self.norm = SettledNorm(channels, eps=eps)
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew, as a copy of a layer needs it."""
@@ -76,7 +81,7 @@ class FeatureNorm(nn.Module):
                 momentum=0.1 if norm.momentum is None else norm.momentum,
                 eps=norm.eps,
             ).view(x.shape)
-        normalized: Tensor = self.norm(x)
+        normalized: Tensor = self.norm(x, real) if isinstance(self.norm, SettledNorm) else self.norm(x)
         return normalized
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
 from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
-from rfp.nn.layers import ACTIVATIONS, LAYER_NORMS
+from rfp.nn.layers import ACTIVATIONS, LAYER_NORMS, PRODUCT_NORMS
 from rfp.nn.levels import LEVELS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
@@ -140,8 +140,9 @@ class ModelConfig:
             several trajectories the mean.
         product_channels: m, products a node (and an edge) has.
         product_weights: Learn a weight α for each channel: for ordered channels, as those of a QR.
-        product_norm: After the products: ``"batch"``, ``"layer"`` or ``"none"``; ``"auto"`` is ``"batch"`` in a model
-            with ``norm="batch"`` and else ``"layer"``.
+        product_norm: After the products: ``"batch"``, ``"layer"``, ``"none"``, or ``"settled"`` (by statistics of the
+            first batches: :class:`~rfp.nn.settled_norm.SettledNorm`); ``"auto"`` is ``"batch"`` in a model with
+            ``norm="batch"`` and else ``"layer"``.
         product_scale: ``"nodes"`` multiplies the products by the number of nodes of their graph: for states whose
             columns have unit length, whose products shrink as graphs grow. ``"none"`` leaves them as they are.
         product_layers: Linear maps of the perceptron after them.
@@ -203,7 +204,7 @@ class ModelConfig:
             "backbone": BACKBONES,
             "norm": LAYER_NORMS,
             "embed": EMBEDDINGS,
-            "product_norm": ("auto", *LAYER_NORMS),
+            "product_norm": ("auto", *PRODUCT_NORMS),
             "product_scale": ("none", "nodes"),
             "activation": ACTIVATIONS,
             "readout": READOUTS,

@@ -49,7 +49,7 @@ class TrajectoryProducts(nn.Module):
         out_channels: d.
         num_products: m.
         channel_weights: Whether to learn α, ``[k, m]``, which starts at 1.
-        norm: ``"batch"``, ``"layer"`` or ``"none"`` (:class:`~rfp.nn.layers.FeatureNorm`).
+        norm: ``"batch"``, ``"layer"``, ``"none"`` or ``"settled"`` (:class:`~rfp.nn.layers.FeatureNorm`).
         act: Activation of the perceptron.
         num_layers: Linear maps of the perceptron; with 1 the output is linear in the products.
 

@@ -59,8 +59,9 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
     }
     # Spawned: a fork cannot use CUDA, nor the threads of torch.
     context = multiprocessing.get_context("spawn")
-    service = multi_process_service(workspace.say) if workspace.torch_device().type == "cuda" else nullcontext(False)
-    with service, ProcessPoolExecutor(jobs, context, initializer=_share_cores, initargs=(jobs,)) as pool:
+    device = workspace.torch_device()
+    service = multi_process_service(workspace.say) if device.type == "cuda" else nullcontext(False)
+    with service, ProcessPoolExecutor(jobs, context, initializer=_share, initargs=(jobs, device)) as pool:
 
         def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
             failure = pool.submit(_train, config.to_dict(), list(seeds), list(splits), where).result()
@@ -79,12 +80,17 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
             raise
 
 
+# The rest is the contexts of the processes.
+_MEMORY_SHARED = 0.92
 # Not every error can travel between processes: its kind and its text do.
 _ERRORS: dict[str, type[Exception]] = {"time": OutOfTime, "file": FileError, "argument": ArgumentError}
 
 
-def _share_cores(jobs: int) -> None:
+def _share(jobs: int, device: torch.device) -> None:
+    """Cores, and memory of a GPU: replicas that find too little train in two turns, and leave others theirs."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
+    if device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(_MEMORY_SHARED / jobs, device)
 
 
 def _train(
