@@ -41,7 +41,7 @@ PHASES = (
     "schur_norm",
     "long_rows",
     "multiply_blocks",
-    "gram_of_block",
+    "gram_of_blocks",
     "triangle_of_block",
     "apply_to_blocks",
     "apply_to_basis",

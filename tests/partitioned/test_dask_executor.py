@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rfp.cli.main import app
-from rfp.partitioned.block_tasks import Plan, draw_block
+from rfp.partitioned.block_tasks import draw_block
 from rfp.partitioned.dask_executor import ClusterError, Dask, run_task
 from rfp.partitioned.layout import StoredGraph
+from rfp.partitioned.plan import Plan
 
 SMALL = ["-k", "6", "-P", "2", "--memory", "300MB"]
 

@@ -38,13 +38,14 @@ from rfp.operators.operator import (
     blocks_of,
     factors,
 )
-from rfp.operators.predefined import BOTH_DIRECTIONS, NORMS, OPERATORS, EntryTable, expanded, parse_name
+from rfp.operators.predefined import BOTH_DIRECTIONS, NORMS, OPERATORS, Degrees, EntryTable, expanded, parse_name
 
 __all__ = [
     "BOTH_DIRECTIONS",
     "NORMS",
     "OPERATORS",
     "BlockOperator",
+    "Degrees",
     "DenseBlock",
     "DenseOperator",
     "EntryTable",

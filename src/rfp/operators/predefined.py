@@ -15,6 +15,31 @@ from rfp.errors import ArgumentError, unknown_choice
 from rfp.memo import Memo
 
 
+class Degrees:
+    """Sums of absolute weights over rows and columns, and inverse powers of them; each is computed once.
+
+    Args:
+        sums: ``(axis, looped) -> [n]``; see :class:`EntryTable`.
+        symmetric: Whether the sums over columns are those over rows.
+    """
+
+    def __init__(self, sums: Callable[[str, bool], Tensor], *, symmetric: bool = False) -> None:
+        self._sums, self._symmetric = cache(sums), symmetric
+        self._inverse: dict[tuple[str, bool, float], Tensor] = {}
+
+    def __call__(self, axis: str, looped: bool) -> Tensor:
+        return self._sums("row" if self._symmetric else axis, looped)
+
+    def inverse(self, axis: str, looped: bool, exponent: float) -> Tensor:
+        """The degrees to the power ``-exponent``; zero where they are."""
+        key = ("row" if self._symmetric else axis, looped, exponent)
+        if key not in self._inverse:
+            degree = self(axis, looped)
+            powers = degree.clamp_min(torch.finfo(degree.dtype).tiny).pow(-exponent)
+            self._inverse[key] = torch.where(degree > 0, powers, 0.0)
+        return self._inverse[key]
+
+
 @dataclass(frozen=True)
 class EntryTable:
     r"""Entries of :math:`A`, all or those of some rows, every diagonal one among them (zero without a self-loop).
@@ -30,7 +55,7 @@ class EntryTable:
     row: Tensor
     col: Tensor
     value: Tensor
-    degree: Callable[[str, bool], Tensor]
+    degree: Degrees
     # What several operators are computed from, so that each is computed once.
     memo: Memo = field(default_factory=Memo, repr=False)
 
@@ -42,7 +67,7 @@ class EntryTable:
             value = (table.memo.of(_looped, table) if looped else pattern.value).abs()
             return pattern.row_sums(value) if axis == "row" else pattern.column_sums(value)
 
-        table = cls(pattern.row, pattern.col, pattern.value, cache(degree))
+        table = cls(pattern.row, pattern.col, pattern.value, Degrees(degree))
         return table
 
 
@@ -51,17 +76,13 @@ def _looped(entries: EntryTable) -> Tensor:
     return torch.where((entries.row == entries.col) & (entries.value == 0), 1.0, entries.value)
 
 
-def _inverse_power(degree: Tensor, exponent: float) -> Tensor:
-    return torch.where(degree > 0, degree.clamp_min(torch.finfo(degree.dtype).tiny).pow(-exponent), 0.0)
-
-
 def _adjacency(entries: EntryTable) -> Tensor:
     return entries.value
 
 
 def _normalized_adjacency(entries: EntryTable) -> Tensor:
-    left = _inverse_power(entries.degree("row", True), 0.5)
-    right = _inverse_power(entries.degree("col", True), 0.5)
+    left = entries.degree.inverse("row", True, 0.5)
+    right = entries.degree.inverse("col", True, 0.5)
     return left[entries.row] * entries.memo.of(_looped, entries) * right[entries.col.long()]
 
 
@@ -70,7 +91,7 @@ def _normalized_laplacian(entries: EntryTable) -> Tensor:
 
 
 def _random_walk(entries: EntryTable) -> Tensor:
-    return _inverse_power(entries.degree("row", False), 1.0)[entries.row] * entries.value
+    return entries.degree.inverse("row", False, 1.0)[entries.row] * entries.value
 
 
 # Name -> its values on the entries of A. A new predefined operator is one function and one line here.

@@ -30,14 +30,23 @@ def _compiled(device: torch.device) -> bool:
     return device.type == "cpu" and compiled_available()
 
 
-def sparse_rows(crow: Array, col: Array, value: Array, a: Tensor) -> Array:
-    r"""Rows of :math:`S a` from the rows of S: ``[rows, c]`` from a ``[n, c]``, on its device. O(entries c)."""
+def sparse_rows(crow: Array, col: Array, value: Array, a: Tensor, out: Array | None = None) -> Array:
+    r"""Rows of :math:`S a` from the rows of S: ``[rows, c]`` from a ``[n, c]``, on its device. O(entries c).
+
+    Args:
+        crow: ``[rows + 1]``.
+        col: ``[entries]``.
+        value: ``[entries]``.
+        a: The panel.
+        out: Memory for the result, which is used where that is computed here.
+    """
     rows, columns, values = (torch.from_numpy(x) for x in (crow, col, value))
     if _compiled(a.device):
         from rfp.backends.compiled.sparse_product import sparse_product
 
-        out: Array = sparse_product(rows, columns, values, a, some_rows=True).numpy()
-        return out
+        here = None if out is None else torch.from_numpy(out)
+        product: Array = sparse_product(rows, columns, values, a, here, some_rows=True).numpy()
+        return product
     return sparse_rows_by_library(rows, columns, values, a)
 
 
@@ -70,16 +79,23 @@ def gram_by_library(a: Tensor, device: torch.device) -> Array:
     return gram
 
 
-def times(a: Array, factor: Array, device: torch.device | None = None) -> Array:
-    """``a @ factor`` for each trajectory, ``[rows, B, k]``; upper triangular ``[B, k, k]`` or diagonal ``[B, k]``."""
+def times(a: Array, factor: Array, device: torch.device | None = None, out: Array | None = None) -> Array:
+    """``a @ factor`` for each trajectory, ``[rows, B, k]``.
+
+    Args:
+        a: ``[rows, B, k]``.
+        factor: Upper triangular ``[B, k, k]`` or diagonal ``[B, k]``.
+        device: Where it is computed.
+        out: Memory for the result, which is used where that is computed here; may be ``a``.
+    """
     device = device or torch.device("cpu")
     factor = factor.astype(a.dtype)
     if factor.ndim == 2:
-        return np.asarray(a * factor)
+        return np.asarray(np.multiply(a, factor, out=out))
     if _compiled(device):
         from rfp.backends.compiled.dense_products import times_upper
 
-        out = np.empty_like(a)
+        out = np.empty_like(a) if out is None else out
         left, right = (torch.from_numpy(np.ascontiguousarray(x)) for x in (a, factor))
         times_upper(left, right, torch.from_numpy(out))
         return out

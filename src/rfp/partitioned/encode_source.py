@@ -13,14 +13,16 @@ from rfp.errors import ArgumentError, FileError
 from rfp.io.metadata import versions
 from rfp.io.options import ReadOptions
 from rfp.operators import NORMS, parse_name
-from rfp.partitioned.block_tasks import Plan, stored_operator
+from rfp.partitioned.driver import Driver
 from rfp.partitioned.executors import Executor, Serial
 from rfp.partitioned.layout import Layout, Manifest, StoredGraph
 from rfp.partitioned.lock import locked
+from rfp.partitioned.plan import Plan, stored_operator
 from rfp.partitioned.reader import PartitionedEncoding, open_encoding
-from rfp.partitioned.rounds_of_tasks import PREPARING, Driver, Tick, no_tick, plan_steps
+from rfp.partitioned.rounds_of_tasks import PREPARING, Rounds, Tick, no_tick
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.sources import FileSource, GraphSource, Source
+from rfp.partitioned.step_plan import plan_steps
 from rfp.settings import STARTS, Arguments, Settings, fields_among, shows_settings
 
 STORED_NORMALIZATIONS = ("qr", "l2", "none")
@@ -160,7 +162,7 @@ def encode_source(
         )
         norms = [NORMS.get(operator.base) for operator in operators]
         executor = execution.executor or Serial()
-        Driver(plan, manifest, executor, steps, norms, execution.tick, execution.say).run()
+        Driver(Rounds(plan, executor, norms, execution.tick), manifest, steps, execution.say).run()
     encoding = open_encoding(layout.folder)
     if settings.strict:
         encoding.report.check_strict()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rfp.partitioned.block_tasks import Plan
 from rfp.partitioned.checked_files import load_array
+from rfp.partitioned.plan import Plan
 from rfp.rounding import LONG_ROW
 
 Array = NDArray[Any]

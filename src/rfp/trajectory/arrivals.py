@@ -13,7 +13,7 @@ from torch import Tensor
 from rfp.backends.problem import fold
 from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph
-from rfp.operators import OPERATORS, EntryTable, FunctionOperator, as_operator, parse_name
+from rfp.operators import OPERATORS, Degrees, EntryTable, FunctionOperator, as_operator, parse_name
 from rfp.trajectory.replay import features_of_new, grown, operators_of, walk
 from rfp.trajectory.stored_states import States, StoredStates
 
@@ -133,7 +133,7 @@ def _entries(graph: Graph | None, added: Graph, parts: re.Match[str]) -> tuple[T
         return total
 
     of_new = (col if parts["transposed"] else row) >= n
-    table = EntryTable(row[of_new], col[of_new], value[of_new], degree)
+    table = EntryTable(row[of_new], col[of_new], value[of_new], Degrees(degree))
     values = OPERATORS[parts["base"]](table)
     ends = (table.col, table.row) if parts["transposed"] else (table.row, table.col)
     return ends[0] - n, ends[1], values
