@@ -39,6 +39,10 @@ def test_gram_matrices_and_factors(dtype: type) -> None:
         assert found.dtype == dtype
         np.testing.assert_allclose(found, product, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(block_products.times(a, upper[:, 0]), a * upper[:, 0], rtol=1e-6)
+    for factor in (upper, upper[:, 0]):  # in the place of a, the same bits
+        in_place = a.copy()
+        apart = block_products.times(a, factor)
+        np.testing.assert_array_equal(block_products.times(in_place, factor, out=in_place), apart)
 
 
 def test_a_gpu_is_used_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ same task writes the same bytes. Only k x k matrices are returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,8 @@ Array = NDArray[Any]
 # What is added up over the rows of a product while it is in memory.
 Sums = Literal["squares", "gram", "none"]
 
-# Numbers that are squared at a time: their float64 copies fill half of a second-level cache.
+# Numbers that are squared at a time, or entries whose values are computed: their float64 copies fill half of a
+# second-level cache.
 _NUMBERS_IN_CACHE = 1 << 16
 
 
@@ -44,7 +46,7 @@ def write_values(plan: Plan, operator: int, blocks: Sequence[int]) -> None:
         found = load_array(layout.sums_file(axis, side), mapped=True)
         return torch.from_numpy(found + ~load_array(layout.loops_file(side), mapped=True) if with_loops else found)
 
-    degree = Degrees(sums, symmetric=symmetric)
+    degree, values = Degrees(sums, symmetric=symmetric), ReusedMemory()
     for block in blocks:
         path = layout.operator_file(operator, block)
         if is_whole(path):
@@ -52,11 +54,21 @@ def write_values(plan: Plan, operator: int, blocks: Sequence[int]) -> None:
         crow, col, value = (
             load_array(layout.graph_file(block, part, wanted.side), mapped=True) for part in ("crow", "col", "value")
         )
-        rows = plan.graph.rows(block)
-        row = np.repeat(np.arange(rows.start, rows.stop), np.diff(crow))
-        first, second = (torch.from_numpy(end) for end in ((col, row) if wanted.transposed else (row, col)))
-        entries = EntryTable(first, second, torch.from_numpy(value).double(), degree)
-        save_array(path, OPERATORS[wanted.base](entries).to(plan.torch_dtype).numpy())
+        node, found = plan.graph.rows(block).start, values.array(col.shape, plan.dtype)
+        for low, high in _pieces(crow):
+            some = slice(crow[low], crow[high])
+            row = np.repeat(np.arange(node + low, node + high), np.diff(crow[low : high + 1]))
+            first, second = (col[some], row) if wanted.transposed else (row, col[some])
+            weight = torch.from_numpy(value[some]).double()
+            entries = EntryTable(torch.from_numpy(first), torch.from_numpy(second), weight, degree)
+            found[some] = OPERATORS[wanted.base](entries).numpy()
+        save_array(path, found)
+
+
+def _pieces(crow: Array) -> Iterator[tuple[int, int]]:
+    """Bounds of runs of rows with few entries each: what is computed of them stays in cache."""
+    starts = np.searchsorted(crow, np.arange(0, crow[-1], _NUMBERS_IN_CACHE))
+    return pairwise(np.unique([*starts.tolist(), len(crow) - 1]).tolist())
 
 
 def draw_block(plan: Plan, name: str, block: int) -> Array:

@@ -63,11 +63,12 @@ def _aside(path: Path) -> Iterator[Path]:
     try:
         yield part
         os.replace(part, path)
-    except OSError as error:
-        raise error if isinstance(error, FileError) else explained(error, path, goes_on=True) from error
-    finally:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError) and not isinstance(error, FileError):
+            raise explained(error, path, goes_on=True) from error
+        raise
 
 
 def _write(path: Path, pieces: list[Any]) -> int:
@@ -104,7 +105,8 @@ def save_array(path: Path, array: Array) -> None:
     """
     array = np.ascontiguousarray(array)
     header = _header(array)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
     body = array.reshape(-1).view(np.uint8).data if array.size else b""
     with _aside(path) as part:
         crc = _write(part, [header, body])

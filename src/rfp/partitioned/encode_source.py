@@ -30,8 +30,8 @@ STORED_NORMALIZATIONS = ("qr", "l2", "none")
 _PANEL_PART, _BLOCK_PART = 0.65, 0.2
 # What lies in a folder of ours before there is a manifest.
 OWN_NAMES = ("lock", "graph", "graph-T", "graph-sym", "preparing", "states", "manifest.json")
-# Copies of a block's states that are there at a time: panels read, joined, multiplied.
-_STATE_COPIES = 4
+# Copies of a block's states that are there at a time: all channels, multiplied in their place, and a panel of them.
+_STATE_COPIES = 2
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def no_tick(step: str, what: str, done: int, total: int) -> None:
 
 # Tasks of a round over blocks, for each of several workers: few, for each costs the scheduler milliseconds; more than
 # one, so that a slow worker leaves some to others and the bar moves. A worker alone costs no scheduler.
-_RUNS_EACH, _RUNS_ALONE = 4, 16
+_RUNS_EACH, _RUNS_ALONE = 4, 8
 
 
 @dataclass
