@@ -174,6 +174,18 @@ def test_what_is_damaged_in_a_finished_folder_is_refused_and_the_same_call_mends
     assert again.trajectory().storage.isfinite().all()
 
 
+def test_values_of_other_blocks_that_a_repair_of_a_power_needs_are_computed_again(tmp_path: Path) -> None:
+    graph, arguments = graph_of("random"), {"num_channels": 6, "num_steps": 2, "memory": TINY}
+    encode(graph, tmp_path, operators=["normalized_adjacency^2"], **arguments)
+    whole = files(tmp_path)
+    for path in ("states/0/0002/panel-000.block-00000.npy", "graph/operator-0.block-00003.npy"):
+        data = bytearray((tmp_path / path).read_bytes())
+        data[-3] ^= 4
+        (tmp_path / path).write_bytes(data)
+    encode(graph, tmp_path, operators=["normalized_adjacency^2"], **arguments)
+    assert files(tmp_path) == whole
+
+
 def test_a_damaged_graph_is_refused(tmp_path: Path) -> None:
     graph = graph_of("random")
 

@@ -78,11 +78,11 @@ class Rounds:
             The lengths of the columns of each product, ``[p, B, k]``, and the Gram matrix of the last, ``[B, k, k]``,
             where it is wanted.
         """
-        self._write_values(step, blocks)
+        # A repair needs all of what is multiplied again, but only its own blocks of the last product.
+        self._write_values(step, self.plan.blocks if step.power > 1 else blocks)
         source, lengths, gram = cast(str, step.source), [], None
         for power in range(1, step.power):
             between = f"{step.target}/power-{power}"
-            # A repair needs all of what is multiplied again, but only its own blocks of the last product.
             lengths.append(_lengths(self._products(step, source, between, self.plan.blocks, "squares")))
             source = between
         if not with_gram:
