@@ -105,7 +105,7 @@ def run_problem(
     if backend.whole is None or stepping:
         events = _step_by_step(problem, backend, sink, watch, record, progress)
     else:
-        problem, at_start = begun(problem)
+        problem, at_start = begun(problem, by=backend)
         storage, found = backend.whole(problem, problem.kept_dtype, _by_ones(progress))
         watch.see_all(storage)
         sink.whole(storage)

@@ -24,6 +24,7 @@ from rfp import streaming
 from rfp.backends.backend import Backend
 from rfp.backends.finite import NotFiniteError
 from rfp.backends.problem import Problem
+from rfp.backends.start import begun
 from rfp.conversion import as_graph
 from rfp.features import random_features
 from rfp.graph import Graph
@@ -181,6 +182,8 @@ def fused_cases() -> dict[str, Case]:
     }
 
 
+# Fewer than some of the graphs have nodes, more than others, and of two panels.
+ORTHONORMAL_CHANNELS = (3, 18)
 # What is not finite: NaN of either sign (that of x86 is negative) and infinity, as bits of float32.
 NOT_FINITE = (0x7FC00000, 0xFFC00000 - (1 << 32), 0x7F800000)
 
@@ -261,6 +264,10 @@ def solve_fused() -> dict[str, Any]:
         results[f"drawn before, {distribution}"] = "features" in vars(problem)
     wide = Settings(num_channels=21, num_steps=0, operators=["adjacency"], normalization="l2", seed=5)
     results["draw panels apart"] = fused.fused_trajectory(Problem.of(wide, graph), torch.float32)[0].cpu()
+    for k in ORTHONORMAL_CHANNELS:
+        problem = Problem.of(Settings(num_channels=k, start="orthonormal", seed=5), graph)
+        first, events = begun(problem, by=FUSED)
+        results[f"orthonormal start, k = {k}"] = first.features.cpu(), int(count_events([events])["dependent_columns"])
     small = _one(nx.path_graph(6)).to(DEVICE)
     keys = torch.tensor([3])
     settings = Settings(num_channels=4, num_steps=1, operators=["adjacency"])

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
-from rfp.backends.problem import Problem, draw_features
+from rfp.backends.backend import Backend
+from rfp.backends.compiled import COMPILED
+from rfp.backends.fused import FUSED
+from rfp.backends.problem import Problem, draw_features, tell_nobody
 from rfp.backends.sparse.fast_loop import fast_normalization
+from rfp.csr import CSR
 from rfp.errors import unknown_choice
 from rfp.graph import Graph
 from rfp.normalization import Events, as_normalization
+from rfp.operators import MatrixOperator
 from rfp.settings import STARTS, Settings
 
 
@@ -51,11 +57,40 @@ def first_state(settings: Settings, graph: Graph) -> Tensor:
     return state
 
 
-def begun(problem: Problem, *, plain: bool = False) -> tuple[Problem, Events]:
-    """The problem from its step 0 on, and the events of that; see :func:`begin`."""
+def begun(problem: Problem, *, plain: bool = False, by: Backend | None = None) -> tuple[Problem, Events]:
+    """The problem from its step 0 on, and the events of that; see :func:`begin`.
+
+    Args:
+        problem: What is computed.
+        plain: See :func:`begin`.
+        by: The backend that goes on from there, where it computes whole trajectories.
+    """
     start = problem.settings.start
     if start == "drawn":
         return problem, {}
-    features, events = begin(problem.features, problem.ptr, start, plain=plain)
+    if start == "orthonormal" and by in (COMPILED, FUSED):
+        features, events = _by_a_step(problem, by)
+    else:
+        features, events = begin(problem.features, problem.ptr, start, plain=plain)
     settings = replace(problem.settings, start="drawn")
     return replace(problem, source=features, settings=settings, known_sizes=problem.size_range), events
+
+
+def _by_a_step(problem: Problem, backend: Backend) -> tuple[Tensor, Events]:
+    """Q of many small graphs as what it is, a step with S = I and QR: their kernels do it without leaving the chip.
+
+    The features are no product, so there is no rounding in them by which a column would be dropped.
+    """
+    assert backend.whole is not None
+    like = next(operator for operator in problem.operators if isinstance(operator, MatrixOperator)).csr
+    n = problem.shape[1]
+    places = torch.arange(n + 1, device=problem.device)
+    ones = torch.ones(n, dtype=like.value.dtype, device=problem.device)
+    exact = torch.zeros(len(problem.ptr) - 1, dtype=torch.float64, device=problem.device)
+    identity = MatrixOperator(
+        CSR(places.to(like.crow.dtype), places[:-1].to(like.col.dtype), ones), norm=1.0, rounding_norm=exact
+    )
+    settings = replace(problem.settings, num_steps=1, normalization="qr", normalize_every=1, start="drawn")
+    once = replace(problem, operators=(identity,), settings=settings, known_sizes=problem.size_range)
+    states, events = backend.whole(once, problem.dtype, tell_nobody)
+    return states[:, :, 0, 1].transpose(0, 1), events

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from rfp.backends import choose
+from rfp.backends.start import begin
 from rfp.bench.gate import step_errors
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.features import random_features
 from rfp.graph import Graph
+from rfp.normalization import count_events
 from tests.backends import triton_cases
 from tests.backends.against_reference import check_equal, check_ill_conditioned, expected
 from tests.conftest import awkward_graphs
@@ -87,6 +89,15 @@ def test_features_drawn_in_the_kernel(results: Any, distribution: str) -> None:
 def test_programs_that_share_a_problem_draw_their_own_channels(results: Any) -> None:
     want = random_features(awkward_batch(list(awkward_graphs().values())), num_channels=21, seed=5)
     torch.testing.assert_close(results["draw panels apart"][:, :, 0, 0].transpose(0, 1), want, atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("k", triton_cases.ORTHONORMAL_CHANNELS)
+def test_an_orthonormal_start_is_a_step_without_propagation(results: Any, k: int) -> None:
+    graph = awkward_batch(list(awkward_graphs().values()))
+    want, events = begin(random_features(graph, num_channels=k, seed=5), graph.offsets, "orthonormal", plain=True)
+    got, dependent = results[f"orthonormal start, k = {k}"]
+    torch.testing.assert_close(got, want, atol=2e-5, rtol=2e-5)
+    assert dependent == count_events([events])["dependent_columns"] > 0
 
 
 def test_draws_with_given_keys_and_propagates(results: Any) -> None:
