@@ -184,6 +184,13 @@ def fused_cases() -> dict[str, Case]:
 
 # Fewer than some of the graphs have nodes, more than others, and of two panels.
 ORTHONORMAL_CHANNELS = (3, 18)
+
+
+def orthonormal_batch() -> Graph:
+    """Awkward graphs, and one that is too large for the kernel."""
+    return awkward_batch([*awkward_graphs().values(), nx.gnm_random_graph(140, 300, seed=1)])
+
+
 # What is not finite: NaN of either sign (that of x86 is negative) and infinity, as bits of float32.
 NOT_FINITE = (0x7FC00000, 0xFFC00000 - (1 << 32), 0x7F800000)
 
@@ -265,7 +272,7 @@ def solve_fused() -> dict[str, Any]:
     wide = Settings(num_channels=21, num_steps=0, operators=["adjacency"], normalization="l2", seed=5)
     results["draw panels apart"] = fused.fused_trajectory(Problem.of(wide, graph), torch.float32)[0].cpu()
     for k in ORTHONORMAL_CHANNELS:
-        problem = Problem.of(Settings(num_channels=k, start="orthonormal", seed=5), graph)
+        problem = Problem.of(Settings(num_channels=k, start="orthonormal", seed=5), orthonormal_batch().to(DEVICE))
         first, events = begun(problem, by=FUSED)
         results[f"orthonormal start, k = {k}"] = first.features.cpu(), int(count_events([events])["dependent_columns"])
     small = _one(nx.path_graph(6)).to(DEVICE)

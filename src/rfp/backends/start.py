@@ -88,7 +88,7 @@ def _by_a_step(problem: Problem, backend: Backend) -> tuple[Tensor, Events]:
     ones = torch.ones(n, dtype=like.value.dtype, device=problem.device)
     exact = torch.zeros(len(problem.ptr) - 1, dtype=torch.float64, device=problem.device)
     identity = MatrixOperator(
-        CSR(places.to(like.crow.dtype), places[:-1].to(like.col.dtype), ones), norm=1.0, rounding_norm=exact
+        CSR(places.to(like.crow.dtype), places[:-1].to(like.col.dtype), ones), norm=0.0, rounding_norm=exact
     )
     settings = replace(problem.settings, num_steps=1, normalization="qr", normalize_every=1, start="drawn")
     once = replace(problem, operators=(identity,), settings=settings, known_sizes=problem.size_range)

@@ -93,7 +93,7 @@ def test_programs_that_share_a_problem_draw_their_own_channels(results: Any) -> 
 
 @pytest.mark.parametrize("k", triton_cases.ORTHONORMAL_CHANNELS)
 def test_an_orthonormal_start_is_a_step_without_propagation(results: Any, k: int) -> None:
-    graph = awkward_batch(list(awkward_graphs().values()))
+    graph = triton_cases.orthonormal_batch()
     want, events = begin(random_features(graph, num_channels=k, seed=5), graph.offsets, "orthonormal", plain=True)
     got, dependent = results[f"orthonormal start, k = {k}"]
     torch.testing.assert_close(got, want, atol=2e-5, rtol=2e-5)
