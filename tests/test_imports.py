@@ -12,7 +12,7 @@ import rfp
 ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
-    ["_version", "available", "errors", "hashing", "memo", "pages", "precision", "ragged", "rounding"],
+    ["_version", "available", "errors", "hashing", "kernel_looks", "memo", "pages", "precision", "ragged", "rounding"],
     ["atomic", "csr", "environment", "plain_values", "triton_launch"],
     ["triton_hashing"],
     ["triton_norms", "triton_pattern"],

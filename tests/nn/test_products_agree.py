@@ -78,7 +78,7 @@ for weighted, module in ((False, triton_gram_products), (True, triton_weighted_p
     # A product that is wrong by a little, or a gradient: the plain form is taken, and it is said once.
     for wrong in (lambda y: y * 1.0001, lambda y: y * float("nan")):
         for name in (forward, backward):
-            products_agree._known.clear()
+            products_agree._looks.known.clear()
             each = wrong if name == forward else lambda several: (*several[:-1], wrong(several[-1]))
             kept = spied(module, name, each)
             with warnings.catch_warnings(record=True) as said:
@@ -87,7 +87,7 @@ for weighted, module in ((False, triton_gram_products), (True, triton_weighted_p
                     torch.testing.assert_close(products.node_products(t), expected)
             assert len(said) == 1 and "wrong on cpu" in str(said[0].message), [str(one.message) for one in said]
             setattr(module, name, kept)
-    products_agree._known.clear()
+    products_agree._looks.known.clear()
     calls.clear()
 print("equal")
 """

@@ -22,7 +22,7 @@ graph = Graph.unchecked(edges, 4, None, ptr, known_sizes=(1, 3))
 weighted = Graph.unchecked(edges, 4, torch.linspace(-1, 1, 5), ptr, known_sizes=(1, 3))
 for some, dtype in ((graph, torch.float32), (weighted, torch.float32), (graph, torch.float64)):
     assert small_graphs_agree.small_graphs_agree(names, some, dtype)
-assert len(small_graphs_agree._known) == 3 and all(small_graphs_agree._known.values())
+assert len(small_graphs_agree._looks.known) == 3 and all(small_graphs_agree._looks.known.values())
 
 right = small_graphs_agree.launch_small_graphs
 
@@ -42,7 +42,7 @@ for field, changed in (
     ("norms", lambda norms: norms * float("nan")),
     ("keys", lambda keys: keys + 1),
 ):
-    small_graphs_agree._known.clear()
+    small_graphs_agree._looks.known.clear()
     small_graphs_agree.launch_small_graphs = wrong_in(field, changed)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -52,7 +52,7 @@ for field, changed in (
 
 # Whoever asks for a trajectory then gets it another way.
 with patch.object(Graph, "sorts_on_gpu", new_callable=PropertyMock, return_value=True):
-    small_graphs_agree._known[("cpu", names, 32, torch.float32, torch.int64, None)] = False
+    small_graphs_agree._looks.known[("cpu", names, 32, torch.float32, torch.int64, None)] = False
     assert new_batch_trajectory(Settings(operators=names, num_channels=2, num_steps=1), graph) is None
 print("equal")
 """

@@ -63,7 +63,7 @@ def not_a_number(p, moments, kept, **more):
 
 # A wrong one: the plain form is taken, and it is said once.
 for wrong in (too_far, keeps_all, not_a_number):
-    adam_agrees._known.clear()
+    adam_agrees._looks.known.clear()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(2):

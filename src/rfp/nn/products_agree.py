@@ -1,31 +1,26 @@
-r"""Kernels of products are looked at before they count: the first of each kind is compared with its definition.
-
-What a compiler makes of a kernel depends on its version and on the GPU, and a gradient that is wrong would only make a
-model a little worse. So the first time that a trajectory of some form is multiplied on a device, made-up states of that
-form are multiplied too, both ways, in both directions. That waits for the device once; later calls do not.
-"""
+"""Kernels of products are looked at before they count (:mod:`rfp.kernel_looks`): made-up states, in both directions."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from rfp.kernel_looks import KernelLooks
 from rfp.nn.multiplied_states import gram_products, weighted_products
 
 # What may be lost, as a part of the sums of absolute values: float32 loses some 1e-7, TF32 alone 1e-5.
 LOST = 4e-6
 # More than a tile of rows.
 _ROWS = 70
-_known: dict[tuple[object, ...], bool] = {}
+_looks = KernelLooks("the kernels of products are", "the plain form is used")
 
 
 def products_agree(states: Tensor, first: Tensor, alpha: Tensor | None, *, of_pairs: bool) -> bool:
     """Whether kernels on this device compute what the plain form does, for trajectories of this form.
 
-    ``False``, and nothing is looked at, while a CUDA graph is recorded by a process that has not used them before.
+    See :meth:`rfp.kernel_looks.KernelLooks.agree`.
 
     Args:
         states: ``[n, T, k]`` or ``[L, n, T, k]``.
@@ -34,22 +29,13 @@ def products_agree(states: Tensor, first: Tensor, alpha: Tensor | None, *, of_pa
         of_pairs: Whether pairs are multiplied, not nodes.
     """
     weighted = alpha is not None
-    form = (str(states.device), states.dim(), *states.shape[-2:], *first.shape[:-1], weighted, of_pairs)
-    if form not in _known:
-        if states.is_cuda and torch.cuda.is_current_stream_capturing():
-            return False
-        with torch.inference_mode(False), torch.enable_grad():
-            _known[form] = _agree(states, first.shape, weighted, of_pairs)
-        if not _known[form]:
-            warnings.warn(
-                f"the kernels of products are wrong on {states.device} with this version of Triton: the plain form is "
-                "used, which is slower; please report it",
-                stacklevel=2,
-            )
-    return _known[form]
+    form = (states.dim(), *states.shape[-2:], *first.shape[:-1], weighted, of_pairs)
+    return _looks.agree(states.device, form, lambda: _disagreeing(states, first.shape, weighted, of_pairs))
 
 
-def _agree(states: Tensor, weight_shape: torch.Size, weighted: bool, of_pairs: bool) -> bool:
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _disagreeing(states: Tensor, weight_shape: torch.Size, weighted: bool, of_pairs: bool) -> list[str]:
     generator = torch.Generator(states.device).manual_seed(0)
 
     def made_up(*shape: int) -> Tensor:
@@ -67,7 +53,8 @@ def _agree(states: Tensor, weight_shape: torch.Size, weighted: bool, of_pairs: b
     right = _with_gradients(_defined, sample.double(), [w.double() for w in weights], pairs)
     sizes = _with_gradients(_defined, sample.double().abs(), [w.double().abs() for w in weights], pairs)
     lost = [(one - other).norm() / size.norm() for one, other, size in zip(found, right, sizes, strict=True)]
-    return bool((torch.stack(lost) <= LOST).all())  # what is not a number does not agree
+    # What is not a number does not agree.
+    return [] if bool((torch.stack(lost) <= LOST).all()) else ["made-up states"]
 
 
 def _with_gradients(

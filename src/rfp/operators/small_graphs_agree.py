@@ -1,19 +1,14 @@
-"""The kernel of small batches is looked at before it counts: the first use of each form is compared with plain rules.
-
-What a compiler makes of a kernel depends on its version and on the GPU, and an operator that is a little wrong would go
-unnoticed. So the first time that a form is wanted on a device, a made-up batch is built both ways. That waits for the
-device once; later calls do not.
-"""
+"""The kernel of small batches is looked at before it counts (:mod:`rfp.kernel_looks`): a made-up batch, both ways."""
 
 from __future__ import annotations
 
-import warnings
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from rfp.graph import Graph
+from rfp.kernel_looks import KernelLooks
 from rfp.operators.operator import MatrixOperator
 from rfp.operators.predefined import NORMS, OPERATORS, EntryTable
 from rfp.operators.triton_small_graphs import held_width, launch_small_graphs
@@ -23,13 +18,13 @@ from rfp.rounding import LONG_ROW
 # difference of equal numbers, 1 - w / (√w √w): a GPU that multiplies and subtracts at once rounds it otherwise.
 _LOST = {torch.float32: 1.2e-7, torch.float64: 1e-12}
 _LEFT = 1e-15
-_known: dict[tuple[object, ...], bool] = {}
+_looks = KernelLooks("the kernel of small batches is", "their operators are built step by step")
 
 
 def small_graphs_agree(names: tuple[str, ...], graph: Graph, dtype: torch.dtype = torch.float32) -> bool:
     """Whether :func:`launch_small_graphs` computes on this device what the plain rules do, for batches of this form.
 
-    ``False``, and nothing is looked at, while a CUDA graph is recorded by a process that has not used it before.
+    See :meth:`rfp.kernel_looks.KernelLooks.agree`.
 
     Args:
         names: Operators.
@@ -38,19 +33,8 @@ def small_graphs_agree(names: tuple[str, ...], graph: Graph, dtype: torch.dtype 
     """
     width, device = held_width(graph.largest), graph.device
     kinds = (graph.edge_index.dtype, None if graph.edge_weight is None else graph.edge_weight.dtype)
-    form = (str(device), names, width, dtype, *kinds)
-    if form not in _known:
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False
-        wrong = _disagreeing(names, _made_up(width, *kinds), device, dtype)
-        _known[form] = not wrong
-        if wrong:
-            warnings.warn(
-                f"the kernel of small batches is wrong on {device} with this version of Triton ({', '.join(wrong)}): "
-                "their operators are built step by step, which is slower; please report it",
-                stacklevel=2,
-            )
-    return _known[form]
+    form = (names, width, dtype, *kinds)
+    return _looks.agree(device, form, lambda: _disagreeing(names, _made_up(width, *kinds), device, dtype))
 
 
 def _made_up(width: int, index: torch.dtype, weight: torch.dtype | None) -> Graph:

@@ -1,17 +1,11 @@
-"""The kernel of Adam is looked at before it counts: on each device its first steps are compared with the plain form.
-
-What a compiler makes of a kernel depends on its version and on the GPU, and an update that is a little wrong would only
-make models a little worse. So the first time that a device updates replicas, made-up ones are updated both ways. That
-waits for the device once; later calls do not.
-"""
+"""The kernel of Adam is looked at before it counts (:mod:`rfp.kernel_looks`): made-up replicas, both ways."""
 
 from __future__ import annotations
-
-import warnings
 
 import torch
 from torch import Tensor, nn
 
+from rfp.kernel_looks import KernelLooks
 from rfp.train.optimizer import ReplicaAdam
 
 # What may be lost by a few steps, relative to the numbers and to the largest step: each is rounded a few times.
@@ -19,33 +13,22 @@ _LOST = 2e-6
 # Weights of one replica: a single one; a few; several blocks, as they usually are, and at an odd place.
 _SIZES = (1, 7, 2 * 1024 + 16, 1024 + 3)
 _STEPS = 3
-_known: dict[tuple[str, bool], bool] = {}
+_looks = KernelLooks("the kernel of Adam is", "the plain form is used")
 
 
 def adam_agrees(device: torch.device, *, decoupled: bool) -> bool:
     """Whether the kernel of :class:`~rfp.train.optimizer.ReplicaAdam` computes on a device what the plain form does.
 
-    ``False``, and nothing is looked at, while a CUDA graph is recorded by a process that has not used it before.
+    See :meth:`rfp.kernel_looks.KernelLooks.agree`.
     """
-    form = (str(device), decoupled)
-    if form not in _known:
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False
-        _known[form] = _agrees(device, decoupled)
-        if not _known[form]:
-            warnings.warn(
-                f"the kernel of Adam is wrong on {device} with this version of Triton: the plain form is used, which "
-                "is slower; please report it",
-                stacklevel=2,
-            )
-    return _known[form]
+    return _looks.agree(device, (decoupled,), lambda: _disagreeing(device, decoupled))
 
 
-def _agrees(device: torch.device, decoupled: bool) -> bool:
+def _disagreeing(device: torch.device, decoupled: bool) -> list[str]:
     found = _updated(device, decoupled, by_kernel=True)
     right = _updated(device, decoupled, by_kernel=False)
     close = [torch.allclose(one, other, rtol=_LOST, atol=_LOST) for one, other in zip(found, right, strict=True)]
-    return all(close)  # what is not a number does not agree
+    return [] if all(close) else ["made-up replicas"]  # what is not a number does not agree
 
 
 def _updated(device: torch.device, decoupled: bool, *, by_kernel: bool) -> list[Tensor]:
