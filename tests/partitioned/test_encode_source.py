@@ -370,3 +370,15 @@ def test_the_products_that_a_gpu_takes_give_the_same_encoding(tmp_path: Path, mo
     monkeypatch.setattr("rfp.partitioned.block_products._compiled", lambda device: False)
     found = encode(graph, tmp_path / "library", memory=4_000, device="cuda", **arguments).trajectory().storage
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("normalization", ["qr", "l2", "none"])
+def test_a_gpu_gives_the_same_encoding(tmp_path: Path, normalization: str) -> None:
+    arguments: dict[str, Any] = {"num_channels": 4, "num_steps": 3, "normalization": normalization, "memory": 4_000}
+    graph = rfp.as_graph(nx.random_regular_graph(4, 40, seed=0))
+    here, there = (
+        encode(graph, tmp_path / device, device=device, **arguments).trajectory().storage for device in ("cpu", "cuda")
+    )
+    torch.testing.assert_close(there, here, atol=1e-5, rtol=1e-5)
