@@ -3,14 +3,27 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from rfp.errors import ArgumentError, FileError
-from rfp.reproduce.workers import workers
+from rfp.reproduce.workers import _share, workers
 from rfp.train import RunConfig, Workspace, run
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 2}
 MODEL = {"backbone": "gcn", "norm": "none", "hidden_channels": 4, "num_layers": 1, "encodings": []}
 CONFIG = RunConfig.from_dict({"name": "a", "data": CLUB, "model": MODEL, "training": {"epochs": 2}})
+
+
+@pytest.mark.parametrize(("device", "number"), [("cuda", 0), ("cuda:1", 1)])
+def test_processes_share_the_memory_of_a_gpu(device: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, int]] = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *given: asked.append(given))
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    _share(4, torch.device(device))
+    (share, where) = asked[0]
+    assert 0 < 4 * share < 1
+    assert type(where) is int  # torch refuses "cuda" without its number
+    assert where == number
 
 
 @pytest.mark.slow

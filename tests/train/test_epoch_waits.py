@@ -192,7 +192,7 @@ def test_recorded_epochs_on_a_gpu(
         monkeypatch.setattr("rfp.train.replica_program._PRECISION", "highest")
         program.fit()
         losses.append(program._best_loss.cpu())
-        refused.append(program._recorded.refused)
+        refused.append(program.not_recorded)
     assert refused == ["", "not tried", "not tried"]
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-3, atol=0)
     torch.testing.assert_close(losses[0], losses[2], rtol=2e-2, atol=0)

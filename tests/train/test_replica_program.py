@@ -1,7 +1,10 @@
 """Training together equals training alone, and a run by hand with torch's own optimiser."""
 
+import gc
 import math
+import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +54,29 @@ def on_test_part(program: ReplicaProgram, task: LoadedTask) -> list[float]:
 
 
 REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.05, 0.0), (0.01, 0.1))]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_nothing_keeps_a_program_alive(club: LoadedTask, cut: bool) -> None:
+    """Its memory is free when it is let go, without a search for cycles: the next one may need all there is."""
+
+    def full(epoch: int) -> None:
+        if cut and epoch == 2:
+            raise torch.OutOfMemoryError("no room")
+
+    gc.collect()
+    gc.disable()
+    try:
+        program = made(config(), club, REPLICAS, seed=0)
+        with pytest.raises(torch.OutOfMemoryError) if cut else nullcontext():
+            program.fit(full)
+        if not cut:
+            assert all(p.grad is None for p in program.model.parameters())
+        seen = weakref.ref(program)
+        del program
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_a_learned_operator_has_its_own_learning_rate(club: LoadedTask) -> None:

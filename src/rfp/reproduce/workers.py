@@ -90,7 +90,8 @@ def _share(jobs: int, device: torch.device) -> None:
     """Cores, and memory of a GPU: replicas that find too little train in two turns, and leave others theirs."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
     if device.type == "cuda":
-        torch.cuda.set_per_process_memory_fraction(_MEMORY_SHARED / jobs, device)
+        # By its number: "cuda" alone is refused here, by torch and not by most of it.
+        torch.cuda.set_per_process_memory_fraction(_MEMORY_SHARED / jobs, device.index or 0)
 
 
 def _train(
@@ -106,5 +107,6 @@ def _train(
     except (MemoryError, RuntimeError) as error:
         if "out of memory" not in str(error) and not isinstance(error, MemoryError):
             raise
-        return "argument", "out of memory; use fewer --jobs, or lower the sizes in rfp.reproduce.hyperparameters"
+        reason = str(error).splitlines()[0] or type(error).__name__
+        return "argument", f"{reason}: use fewer --jobs, or lower the sizes in rfp.reproduce.hyperparameters"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import statistics
@@ -208,6 +209,7 @@ def _current(config: RunConfig, key: str) -> Any:
 
 
 def _free(device: torch.device) -> None:
+    gc.collect()  # what a failure has left in a cycle
     if device.type == "cuda":
         torch.cuda.empty_cache()
 

@@ -107,6 +107,7 @@ class ReplicaProgram:
         self.optimizer = self._adam()
         self.epochs_run = 0
         self.seconds = 0.0
+        self.not_recorded = ""  # why the epochs were launched kernel by kernel
 
     def _adam(self) -> ReplicaAdam:
         lr = torch.tensor([r.lr for r in self.replicas], device=self.device)
@@ -135,14 +136,15 @@ class ReplicaProgram:
         self._now = torch.zeros((), dtype=torch.long, device=self.device)
         with matmul_precision(_PRECISION), dropout_masks(self._dropout):
             self._fixed_draw = self._evaluation_draws.number(0)
-            self._recorded = Recorded(self._epoch, self.device, allowed=self._recordable)
+            # Not kept: a recording holds the memory of a whole epoch, and through `_epoch` this program.
+            recorded = Recorded(self._epoch, self.device, allowed=self._recordable)
             for epoch in range(epochs):
                 self._training_draws.begin(epoch)
                 self._signs.begin()
                 self._dropout.begin(epoch)
                 self._now.fill_(epoch)
                 self.optimizer.factor.fill_(scheduled_factor(self.training, epoch))
-                self._recorded()
+                recorded()
                 self.epochs_run = epoch + 1
                 tick(epoch)
                 if (epoch + 1) % _LOOK_EVERY == 0 or epoch + 1 == epochs:
@@ -151,6 +153,8 @@ class ReplicaProgram:
                         break
             self.optimizer.keep(self._better)
             self.optimizer.restore()
+            self.optimizer.zero_grad()
+        self.not_recorded = recorded.refused
         self.best_val, self.best_epoch = self._best.tolist(), self._best_epoch.tolist()
         self.epochs_each = [min(e, self.epochs_run) for e in self._ended.tolist()]
         self.seconds = time.perf_counter() - started
