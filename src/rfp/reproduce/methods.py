@@ -216,9 +216,11 @@ def ablation_rows() -> dict[str, Row]:
         return _row(f"products-{name}", label, rfp_values(*(operators or (L, A)), **(usual | values)), **products)
 
     def apart(name: str, label: str, **model: Any) -> Row:
-        # As many channels in all as usual, in trajectories that the network sees one by one.
+        # As many channels in all as usual, in trajectories that the network sees one by one: eight times its work.
         several = rfp_values(L, A, **(usual | {"k": 4}), num_trajectories=8)
-        return _row(f"products-{name}", label, several, trajectories="independent", **products, **model)
+        return _row(
+            f"products-{name}", label, several, trajectories="independent", on_request=True, **products, **model
+        )
 
     k = at.GRAPH_CHANNELS
     return _by_id(
