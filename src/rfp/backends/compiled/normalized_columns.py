@@ -8,53 +8,13 @@ import numpy as np
 
 from rfp.backends.compiled.cached import helper
 from rfp.backends.compiled.dense_products import accumulate_gram, multiply_upper
+from rfp.backends.compiled.inverse_factor import inverse_factor
 from rfp.backends.compiled.vectors import clear_rows, fma, sum_of_lanes, vload, vstore, vzeros
 
 # One Cholesky pass in float64 loses (condition number)² x 1e-16 of orthogonality. Beyond this bound on
 # ||a||_F ||R⁻¹||_F, which is at least the condition number, Gram-Schmidt takes over: 1 step in 200 for molecules. Below
 # it, a second pass makes float64 columns orthonormal to the last digits; float32 ones need none.
 _MAX_CONDITION = 1e3
-
-
-@helper
-def _inverse_factor(g, k, least, noise, alpha, w):
-    """w = R⁻¹ for g = Rᵀ R (overwritten by R); returns ||w||_F², or infinity at the first pivot R_ii² <= least, or
-    R_ii <= noise times the amplification of rounding (``alpha``, squared; rfp.rounding), so the first in doubt.
-
-    A zero column of a stays one: there R_ii = 0 and column i of w is zero.
-    """
-    alpha[:] = 1.0
-    for i in range(k):
-        for c in range(i - i % 8, g.shape[1], 8):
-            row = vload(g, (i, c), 8)
-            for j in range(i):
-                row = fma(row, -g[j, i], vload(g, (j, c), 8))
-            vstore(row, g, (i, c))
-        if g[i, i] == 0.0:
-            w[i, i] = 0.0
-        elif g[i, i] > least and g[i, i] > noise * noise * alpha[i]:
-            w[i, i] = 1.0 / np.sqrt(g[i, i])
-        else:
-            return np.inf
-        for c in range(i - i % 8, g.shape[1], 8):
-            vstore(fma(vzeros(g, 8), w[i, i], vload(g, (i, c), 8)), g, (i, c))
-        z = alpha[i] * w[i, i] ** 2
-        for c in range(i - i % 8, g.shape[1], 8):
-            row = vload(g, (i, c), 8)
-            vstore(fma(vload(alpha, (c,), 8), z, fma(vzeros(g, 8), row, row)), alpha, (c,))
-    squares, total = vzeros(g, 8), 0.0
-    for i in range(k - 1, -1, -1):  # w_i = (e_i - sum_{j > i} R_ij w_j) / R_ii
-        pivot = w[i, i]
-        total += pivot * pivot
-        for c in range(i - i % 8, g.shape[1], 8):
-            row = vzeros(w, 8)
-            for j in range(i + 1, min(c + 8, k)):
-                row = fma(row, g[i, j], vload(w, (j, c), 8))
-            row = fma(vzeros(w, 8), -pivot, row)
-            squares = fma(squares, row, row)
-            vstore(row, w, (i, c))
-        w[i, i] = pivot
-    return total + sum_of_lanes(squares)
 
 
 @helper
@@ -120,7 +80,7 @@ def normalize_columns(a, n, k, orthogonal, twice, tolerance, lengths, noise, g, 
         accumulate_gram(a, n, g)
         threshold = tolerance * largest
         least = max(trace / _MAX_CONDITION**2, threshold**2)
-        if trace * _inverse_factor(g, k, least, loudest, noise, w) <= _MAX_CONDITION**2:
+        if trace * inverse_factor(g, k, least, loudest, noise, w) <= _MAX_CONDITION**2:
             multiply_upper(a, n, w, out)
             if twice:
                 for r in range(n):
@@ -128,7 +88,7 @@ def normalize_columns(a, n, k, orthogonal, twice, tolerance, lengths, noise, g, 
                         vstore(vload(out, (r, c), 8), a, (r, c))
                 clear_rows(g, g.shape[0])
                 accumulate_gram(a, n, g)
-                _inverse_factor(g, k, 0.0, 0.0, noise, w)
+                inverse_factor(g, k, 0.0, 0.0, noise, w)
                 multiply_upper(a, n, w, out)
         else:
             _gram_schmidt(a, n, k, threshold, loudest, noise, g[0], out)
