@@ -59,6 +59,28 @@ for leading, n, states, channels, products in {sizes}:
             assert error <= 1e-6 * float(other.norm()), (leading, n, states, channels, products, error)
 """
 
+GRAMS = """
+from rfp.nn.gram_rows import gram_rows
+from rfp.nn.multiplied_states import node_grams, products_of_grams
+
+for shape in ((3, 4, 5), (2, 3, 4, 5)):
+    states, scale = torch.randn(shape), torch.rand(3, 1) + 1
+    for given in (None, scale):
+        rows = node_grams(states, given)
+        torch.testing.assert_close(rows, gram_rows(states, given))
+    first, second = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4, requires_grad=True)
+    node_first = rows.movedim(-2, 0).contiguous().movedim(0, -2)
+    spread = torch.stack([rows, rows], -1)[..., 0]
+    expected = ((states.mT @ first.mT) * (states.mT @ second.mT)).mean(-2) * scale
+    for laid_out in (rows, node_first, spread):
+        y = products_of_grams(laid_out, first, second)
+        torch.testing.assert_close(y, expected)
+        found, right = (torch.autograd.grad(one.square().sum(), [first, second]) for one in (y, expected))
+        for one, other in zip(found, right, strict=True):
+            torch.testing.assert_close(one, other)
+        expected = ((states.mT @ first.mT) * (states.mT @ second.mT)).mean(-2) * scale
+"""
+
 REPLICAS = """
 import copy
 from rfp.nn import replicated
@@ -83,7 +105,7 @@ for one, other in zip(found, expected, strict=True):
 def test_kernels_equal_the_plain_form() -> None:
     # Without weights more states for so few channels would take the plain form.
     assert all(states <= 2 * channels for _, _, states, channels, _ in SIZES["gram"])
-    code = KERNELS.format(sizes=SIZES["gram"], weighted=False) + REPLICAS
+    code = KERNELS.format(sizes=SIZES["gram"], weighted=False) + REPLICAS + GRAMS
     run_interpreted(code + 'print("equal")\n')
 
 

@@ -13,6 +13,7 @@ from torch_geometric.data import Batch, Data
 import rfp
 from rfp.errors import ArgumentError
 from rfp.nn import RFPModel, TrajectoryProducts, trajectory_products
+from rfp.nn.gram_rows import row_stride
 from rfp.nn.layers import real_rows
 
 K, STEPS, N, M, D, R = 6, 3, 7, 5, 4, 3
@@ -39,6 +40,35 @@ def written_out(module: TrajectoryProducts, t: Tensor, u: int, v: int) -> Tensor
         product = (module.first @ states[u, :, c]) * (module.second @ states[v, :, c])
         total += product if module.alpha is None else module.alpha[c] * product
     return total / module.num_channels
+
+
+@pytest.mark.parametrize("num_states", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("leading", [(), (2,)])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_gram_matrices_are_all_that_nodes_need(num_states: int, leading: tuple[int, ...], scaled: bool) -> None:
+    module, t = made(num_states), drawn(num_states, *leading)
+    scale = torch.arange(1.0, N + 1, dtype=t.dtype)[:, None] if scaled else None
+    grams = module.grams(t, scale=scale)
+    assert module.by_grams
+    assert grams.shape == (*leading, N, row_stride(num_states))
+    entry = (num_states - 1) * num_states // 2  # G[T - 1, 0]
+    states = t.view(*leading, N, num_states, K)
+    expected = (states[..., -1, :] * states[..., 0, :]).mean(-1)
+    assert torch.allclose(grams[..., entry], expected if scale is None else expected * scale[:, 0])
+    results = []
+    for found in (module.of_grams(grams), module(t, scale=scale)):
+        gradients = torch.autograd.grad(found.square().sum(), list(module.parameters()))
+        results.append([found, *gradients])
+    for one, other in zip(*results, strict=True):
+        assert torch.allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_gram_matrices_of_another_size_and_where_they_are_not_enough() -> None:
+    module = made(3)
+    with pytest.raises(ArgumentError, match=r"of 3 states have 16 numbers, got shape \[7, 32\]"):
+        module.of_grams(torch.zeros(N, 32, dtype=torch.float64))
+    assert not made(3, channel_weights=True).by_grams
+    assert not made(13).by_grams
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     not isinstance(triton_gram_products.state_grams, JITFunction), reason="the interpreter was chosen"
 )
 
-POINTERS = ("out", "states", "grams", "weights", "first", "second", "alpha", "grad")
+POINTERS = ("out", "states", "grams", "weights", "first", "second", "alpha", "grad", "scale")
 POINTERS += ("grad_first", "grad_second", "grad_alpha")
 NUMBERS = ("leading_stride", "node_stride", "rows", "all_rows", "share", "pieces")
 TYPES = {
@@ -52,7 +52,7 @@ def built(kernel: Any, options: dict[str, Any], **constants: Any) -> str:
 def test_gram_matrices_and_their_products(pairs: bool) -> None:
     options = triton_gram_products._options(51, pairs)
     tiles = {**triton_gram_products._TILES, "STRIDE": options["STRIDE"]}
-    text = built(triton_gram_products.state_grams, options, CHANNELS=64, K=64)
+    text = built(triton_gram_products.state_grams, options, CHANNELS=64, K=64, SCALED=not pairs)
     assert "ld.global.v4" in text  # four numbers at once
     dots = [text] + [
         built(kernel, tiles, PRODUCTS=64)

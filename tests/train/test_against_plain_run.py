@@ -41,6 +41,7 @@ ONE_BATCH = {"batch_size": 100}
 SINGLE: dict[str, RunConfig] = {
     "one batch": config(ONE_BATCH, backbone="gin"),
     "clipped": config({**ONE_BATCH, "gradient_clip": 0.3, "warmup_epochs": 3}),
+    "products": config(ONE_BATCH, backbone="gin", embed="products", product_channels=5, product_scale="nodes"),
     # What is drawn for several batches at once would be drawn batch by batch here: nothing random but order and masks.
     "batches": config({"batch_size": 3}, encodings=[], backbone="gin", dropout=0.5),
 }
@@ -50,6 +51,8 @@ RUNS = [
     ("one graph", "decoupled decay, chosen by loss"),
     ("graphs", "one batch"),
     ("graphs", "clipped"),
+    ("graphs", "products"),
+    ("one graph", "products"),
     ("graphs", "batches"),
     ("nodes of many graphs", "walks"),
 ]

@@ -59,6 +59,8 @@ def sharpened(model: RFPModel) -> RFPModel:
         {"backbone": "mlp", "encodings": [{**LEARNED, "operators": ["learned"], "normalization": "l2"}, RFP]},
         {"backbone": "gin", "encodings": [{**LEARNED, "operators": ["learned"], "learned_form": "implicit"}]},
         {**PRODUCTS, "encodings": [{**RFP, "normalization": "l2"}]},
+        {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}, RFP], "product_scale": "nodes"},
+        {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss"},
         {**PRODUCTS, "encodings": [RFP], "embed": "both", "product_weights": True, "edge_products": True},
         {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss", "edge_products": True},
         {**PRODUCTS, "encodings": [RFP], "edge_products": True, "product_scale": "nodes"},
@@ -75,13 +77,15 @@ def test_equals_plain_training(more: dict) -> None:
     results = []
     for one, padded in ((model, True), (twin, False)):
         optimizer = torch.optim.SGD(one.parameters(), lr=0.05)
+        grams = padded and one.reads_grams  # the plain steps read the trajectories themselves
         batches = Batches(
             loaded,
             "train",
             0,
             batch_size=6,
             seed=1,
-            draw=lambda data, graph, one=one: one.draw(data, graph=graph),
+            draw=lambda data, graph, draw=one.draw_grams if grams else one.draw: draw(data, graph=graph),
+            drawn_as="grams" if grams else "drawn",
             draw_signs=one.draw_signs if one.flips_signs else None,
         )
         static = StaticStep(one, MeanLoss("regression"), optimizer, torch.zeros(()), batches, gradient_clip=1.0)
@@ -190,27 +194,41 @@ def test_padding_holds_nothing_of_an_earlier_batch() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(
-    ("encoding", "dropout", "trajectories"),
+    "more",
     [
-        (RFP, 0.0, "concatenate"),
-        (RFP, 0.3, "concatenate"),
-        (LEARNED, 0.0, "concatenate"),
-        ({**LEARNED, "num_trajectories": 3, "unit_start": True}, 0.0, "dss"),
+        {"encodings": [RFP]},
+        {"encodings": [RFP], "dropout": 0.3},
+        {"encodings": [LEARNED]},
+        {"encodings": [{**LEARNED, "num_trajectories": 3, "unit_start": True}], "trajectories": "dss"},
+        {**PRODUCTS, "encodings": [RFP], "product_scale": "nodes"},
+        {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss"},
+        {**PRODUCTS, "encodings": [RFP], "edge_products": True},
     ],
 )
-def test_recorded_on_a_gpu(encoding: dict, dropout: float, trajectories: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_on_a_gpu(more: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = molecules(200).to("cuda")
     torch.manual_seed(0)
-    more = {**GINE, "encodings": [encoding], "dropout": dropout, "trajectories": trajectories}
-    model = sharpened(RFPModel({**MODEL, **more})).cuda()
+    dropout = more.get("dropout", 0.0)
+    model = sharpened(RFPModel({**MODEL, **GINE, **more})).cuda()
     assert recordable(model, loaded, "32-true", 1, 10)
     totals = []
     for record in (True, True, False):
         one = copy.deepcopy(model)
         lr = torch.tensor(0.01, device="cuda")
         optimizer = torch.optim.Adam(one.parameters(), lr=lr, fused=True, capturable=True)
-        draw = lambda data, graph, one=one: one.draw(data, graph=graph)  # noqa: E731
-        batches = Batches(loaded, "train", 0, batch_size=10, seed=1, draw=draw, bytes_per_node=36, sort=True)
+        grams = record and one.reads_grams
+        draws = one.draw_grams if grams else one.draw
+        batches = Batches(
+            loaded,
+            "train",
+            0,
+            batch_size=10,
+            seed=1,
+            draw=lambda data, graph, draw=draws: draw(data, graph=graph),
+            drawn_as="grams" if grams else "drawn",
+            bytes_per_node=36,
+            sort=True,
+        )
         static = StaticStep(one, MeanLoss("regression"), optimizer, torch.zeros((), device="cuda"), batches)
         monkeypatch.setattr(static_step, "STEPS_BEFORE_RECORDING", 3 if record else 1000)
         torch.manual_seed(0)

@@ -242,16 +242,46 @@ class ProductEmbedding(nn.Module):
 
     def forward(self, shared: Sequence[Tensor], drawn: Sequence[Tensor], scale: Tensor | None = None) -> Tensor:
         """The first hidden state, before σ: as :meth:`LinearEmbedding.forward`."""
-        joined, b = self.options.joined, self.options.num_trajectories
-        h: Tensor | None = None
-        if self.linear is not None:
-            h = self.linear(shared, drawn if self.beside_linear else ())
-        for products, t in zip(cast("list[TrajectoryProducts]", self.products), drawn, strict=True):
+        of_drawn = []
+        for products, t in zip(self._products, drawn, strict=True):
             each = t.dim() == 4
-            t = side_by_side(t, products.num_states) if joined else t
-            part = products(t, scale=scale, each=each)
+            t = side_by_side(t, products.num_states) if self.options.joined else t
+            of_drawn.append(products(t, scale=scale, each=each))
+        return self._sum(shared, drawn if self.beside_linear else (), of_drawn)
+
+    @property
+    def by_grams(self) -> bool:
+        """Whether nothing but Gram matrices is read of the trajectories."""
+        return not self.beside_linear and all(products.by_grams for products in self._products)
+
+    def grams(self, drawn: Sequence[Tensor], scale: Tensor | None = None) -> list[Tensor]:
+        """Gram matrices of trajectories ``[B, n, C]``: ``[B, n, row_stride(T)]``, ``[1, n, …]`` of joined ones."""
+        rows = []
+        for products, t in zip(self._products, drawn, strict=True):
+            t = side_by_side(t, products.num_states)[None] if self.options.joined else t
+            rows.append(products.grams(t, scale=scale))
+        return rows
+
+    def of_grams(self, shared: Sequence[Tensor], grams: Sequence[Tensor]) -> Tensor:
+        """What :meth:`forward` makes of the trajectories whose :meth:`grams` these are."""
+        joined = self.options.joined
+        of_drawn = [
+            products.of_grams(rows.squeeze(0) if joined else rows)
+            for products, rows in zip(self._products, grams, strict=True)
+        ]
+        return self._sum(shared, (), of_drawn)
+
+    @property
+    def _products(self) -> list[TrajectoryProducts]:
+        return cast("list[TrajectoryProducts]", self.products)
+
+    def _sum(self, shared: Sequence[Tensor], drawn: Sequence[Tensor], of_drawn: Sequence[Tensor]) -> Tensor:
+        """The linear map of what it reads and the products of every random encoding."""
+        h: Tensor | None = None if self.linear is None else self.linear(shared, drawn)
+        for part in of_drawn:
             h = part if h is None else h + part
         assert h is not None  # the config refuses a model without any input
+        joined, b = self.options.joined, self.options.num_trajectories
         return h if joined or h.size(-3) == b else h.expand(*h.shape[:-3], b, -1, -1)
 
 

@@ -16,7 +16,7 @@ from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.counted_draws import training_seed
-from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, side_by_side
+from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, ProductEmbedding, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation, unchecked_graph
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
@@ -208,7 +208,14 @@ class RFPModel(nn.Module):
         """Those that draw, in the order of the config."""
         return [encoder for encoder in self.drawn if isinstance(encoder, RandomFeaturePropagation)]
 
-    def forward(self, data: Any, *, graph: Graph | None = None, drawn: Sequence[Tensor | None] | None = None) -> Tensor:
+    def forward(
+        self,
+        data: Any,
+        *,
+        graph: Graph | None = None,
+        drawn: Sequence[Tensor | None] | None = None,
+        grams: Sequence[Tensor] | None = None,
+    ) -> Tensor:
         """Predict for a ``Data`` or ``Batch``.
 
         Args:
@@ -217,6 +224,7 @@ class RFPModel(nn.Module):
                 edges and keys are then computed once, and GCN layers become sparse products.
             drawn: What :meth:`draw` returned, for this graph or for a batch it was cut out of; ``None`` in the place of
                 an encoding draws that one.
+            grams: What :meth:`draw_grams` returned, likewise, in the place of ``drawn``.
 
         Returns:
             ``[num_graphs, out_channels]``, ``[n, out_channels]``, or ``[p, 1]`` for links.
@@ -227,10 +235,11 @@ class RFPModel(nn.Module):
             matrix = gcn_matrix(graph)
         graph = unchecked_graph(data) if graph is None else graph
         x = self._node_features(data)
-        encodings = self._encodings(graph, x, drawn)
-        edge_attr = self._edge_features(data, graph, encodings)
+        encodings = self._encodings(graph, x, drawn) if grams is None else []
+        scale = self._product_scale(graph) if grams is None else None  # which is in them
+        edge_attr = self._edge_features(data, graph, encodings, scale)
         edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix, graph)
-        h = self.act(self._embed(data, graph, x, encodings))
+        h = self.act(self._embed(data, graph, x, encodings, scale, grams))
         h = self.backbone(h, edges)
         rows = self.readout(h, graph)
         out: Tensor
@@ -249,6 +258,23 @@ class RFPModel(nn.Module):
         """
         graph = unchecked_graph(data) if graph is None else graph
         return [encoder.draw(graph) for encoder in self.encoders]
+
+    @property
+    def reads_grams(self) -> bool:
+        """Whether Gram matrices are all that the model reads of its random encodings: products of nodes alone."""
+        of_nodes = isinstance(self.embed, ProductEmbedding) and self.embed.by_grams and bool(self.encoders)
+        of_pairs = self.config.edge_products or self._reads_pairs
+        return of_nodes and not of_pairs and not any(encoder.learned for encoder in self.encoders)
+
+    def draw_grams(self, data: Any, *, graph: Graph | None = None) -> list[Tensor]:
+        """:meth:`draw` where :attr:`reads_grams` says so, but Gram matrices: fewer numbers, and no more is needed.
+
+        Returns:
+            ``[B, n, row_stride(T)]`` for each encoding (:mod:`rfp.nn.gram_rows`), of joined trajectories ``[1, n, …]``.
+        """
+        graph = unchecked_graph(data) if graph is None else graph
+        embed = cast("ProductEmbedding", self.embed)
+        return embed.grams(self.draw(data, graph=graph), self._product_scale(graph))
 
     def _encodings(self, graph: Graph, x: Tensor | None, given: Sequence[Tensor | None] | None) -> list[Tensor]:
         """``[B, n, C]`` each, or ``[R, B, n, C]`` where an operator is learned by each of R replicas."""
@@ -291,10 +317,11 @@ class RFPModel(nn.Module):
         features: Tensor = x.to(self.dtype)
         return features
 
-    def _edge_features(self, data: Any, graph: Graph, encodings: Sequence[Tensor]) -> Tensor | None:
+    def _edge_features(
+        self, data: Any, graph: Graph, encodings: Sequence[Tensor], scale: Tensor | None = None
+    ) -> Tensor | None:
         """Those of the data, encoded, and the products of both ends: ``[m, d]``."""
         attr: Tensor | None = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
-        scale = self._product_scale(graph)
         for products, t in zip(cast("list[TrajectoryProducts]", self.edge_products), encodings, strict=False):
             if self.config.trajectories == "concatenate":
                 part = products.pairs(side_by_side(t, products.num_states), graph.edge_index, scale=scale)
@@ -304,16 +331,27 @@ class RFPModel(nn.Module):
             attr = part if attr is None else attr + part
         return attr
 
-    def _embed(self, data: Any, graph: Graph, x: Tensor | None, drawn: Sequence[Tensor]) -> Tensor:
+    def _embed(
+        self,
+        data: Any,
+        graph: Graph,
+        x: Tensor | None,
+        drawn: Sequence[Tensor],
+        scale: Tensor | None = None,
+        grams: Sequence[Tensor] | None = None,
+    ) -> Tensor:
         """K_embed of everything: ``[B, n, d]``, or ``[n, d]`` where trajectories are joined (``[R, ...]`` of each)."""
         shared = [] if x is None else [x]
         shared += [self._fixed_encoding(number, data, graph).to(self.dtype) for number in range(len(self.fixed))]
-        h: Tensor = self.embed(shared, drawn, self._product_scale(graph))
+        if grams is not None:
+            return cast("ProductEmbedding", self.embed).of_grams(shared, grams)
+        h: Tensor = self.embed(shared, drawn, scale)
         return h
 
     def _product_scale(self, graph: Graph) -> Tensor | None:
         """``[n, 1]``; padding, which belongs to no graph, has that of the last."""
-        if self.config.product_scale == "none":
+        multiplies = isinstance(self.embed, ProductEmbedding) or self.config.edge_products
+        if self.config.product_scale == "none" or not multiplies:
             return None
         nodes = torch.arange(graph.num_nodes, device=graph.device)
         number = torch.searchsorted(graph.offsets[1:-1].contiguous(), nodes, right=True)

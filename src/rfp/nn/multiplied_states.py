@@ -51,16 +51,33 @@ def gram_products(states: Tensor, first: Tensor, second: Tensor, pairs: Tensor |
     Returns:
         ``[rows, m]`` or ``[L, rows, m]``, with a leading R of a replicated module.
     """
+    return products_of_grams(_grams(states, _laid_out(pairs)), first, second, of_pairs=pairs is not None)
+
+
+def node_grams(states: Tensor, scale: Tensor | None = None) -> Tensor:
+    """:func:`rfp.nn.gram_rows.gram_rows` by a kernel, of states as :func:`gram_products` takes them."""
+    return _grams(states, None, None if scale is None else scale.to(states.dtype).flatten().contiguous())
+
+
+def _grams(states: Tensor, pairs: Tensor | None, scale: Tensor | None = None) -> Tensor:
     from rfp.nn.triton_gram_products import launch_grams
 
-    leading, pairs = states.shape[:-3], _laid_out(pairs)
     with on_device(states):
-        grams: Tensor = launch_grams(states.view(-1, *states.shape[-3:]), pairs)  # type: ignore[no-untyped-call]
-        rows = grams.flatten(0, 1)
+        grams: Tensor = launch_grams(states.view(-1, *states.shape[-3:]), pairs, scale)  # type: ignore[no-untyped-call]
+    return grams.view(*states.shape[:-3], *grams.shape[1:])
+
+
+def products_of_grams(grams: Tensor, first: Tensor, second: Tensor, *, of_pairs: bool = False) -> Tensor:
+    """The products of Gram matrices ``[..., rows, row_stride(T)]``; see :func:`gram_products`."""
+    rows_first = grams.movedim(-2, 0)  # so they lie in memory where a batch is padded
+    turned = rows_first.is_contiguous()
+    several = rows_first if turned else grams
+    with on_device(grams):
         y: Tensor = GramProducts.apply(  # type: ignore[no-untyped-call]
-            rows, first.flatten(0, -2), second.flatten(0, -2), pairs is not None
+            several.reshape(-1, grams.size(-1)).contiguous(), first.flatten(0, -2), second.flatten(0, -2), of_pairs
         )
-    y = y.view(*leading, grams.size(1), *first.shape[:-1])
+    y = y.view(*several.shape[:-1], *first.shape[:-1])
+    y = y.movedim(0, grams.dim() - 2) if turned else y
     return y if first.dim() == 2 else y.movedim(-2, 0)
 
 

@@ -8,8 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from rfp.errors import ArgumentError
+from rfp.nn.gram_rows import gram_rows, row_stride, row_weights
 from rfp.nn.layers import MLP, FeatureNorm
-from rfp.nn.multiplied_states import gram_products, kernels_multiply, weighted_products
+from rfp.nn.multiplied_states import (
+    gram_products,
+    kernels_multiply,
+    node_grams,
+    products_of_grams,
+    weighted_products,
+)
 from rfp.nn.products_agree import products_agree
 from rfp.nn.replicated import each_affine, shared_affine
 from rfp.precision import matmul_precision
@@ -116,6 +123,45 @@ class TrajectoryProducts(nn.Module):
         """
         return self._finished(self.node_products(t, each=each), scale)
 
+    @property
+    def by_grams(self) -> bool:
+        """Whether Gram matrices are all that is needed of a trajectory, and smaller than it is."""
+        return self.alpha is None and self.num_states <= 2 * self.num_channels
+
+    def grams(self, t: Tensor, *, scale: Tensor | None = None) -> Tensor:
+        """What :meth:`of_grams` makes the same of as :meth:`forward` of ``t``: no parameter is in it.
+
+        Of a trajectory without a gradient it may be computed long before a training step needs it, for many steps at
+        once, and kept in the place of the trajectory.
+
+        Args:
+            t: ``[..., n, T k]``.
+            scale: See :meth:`forward`.
+
+        Returns:
+            ``[..., n, row_stride(T)]`` (:mod:`rfp.nn.gram_rows`), where :attr:`by_grams` says so.
+        """
+        states = self._states(t)
+        with torch.autocast(states.device.type, enabled=False), matmul_precision("highest"):
+            if self._kernels_multiply(states, by_grams=True, of_pairs=False):
+                return node_grams(states, scale)
+            return gram_rows(states, scale)
+
+    def of_grams(self, grams: Tensor) -> Tensor:
+        """Products of every node with itself, ``[..., n, d]``, from its Gram matrix ``[..., n, row_stride(T)]``."""
+        if grams.size(-1) != row_stride(self.num_states):
+            raise ArgumentError(
+                f"rows of Gram matrices of {self.num_states} states have {row_stride(self.num_states)} numbers, got "
+                f"shape {list(grams.shape)}"
+            )
+        like = grams.new_empty(1, self.num_states, self.num_channels)  # a state that they may be of
+        with torch.autocast(grams.device.type, enabled=False), matmul_precision("highest"):
+            if self._kernels_multiply(like, by_grams=True, of_pairs=False):
+                y = products_of_grams(grams, self.first, self.second)
+            else:
+                y = shared_affine(grams, row_weights(self.first, self.second))
+        return self._finished(y, None)
+
     def pairs(self, t: Tensor, edge_index: Tensor, *, scale: Tensor | None = None, each: bool = False) -> Tensor:
         """Products of the ends of every pair, ``[..., num_pairs, d]``: W₁ of the first, W₂ of the second.
 
@@ -168,7 +214,7 @@ class TrajectoryProducts(nn.Module):
 
     def _multiplied(self, states: Tensor, pairs: Tensor | None, each: bool) -> Tensor:  # [..., n, T, k] -> [..., r, m]
         """Of the nodes, or of pairs ``[2, r]``."""
-        by_grams = self.alpha is None and self.num_states <= 2 * self.num_channels
+        by_grams = self.by_grams
         # In full precision: where states of many steps nearly cancel, ten bits are not enough.
         with torch.autocast(states.device.type, enabled=False), matmul_precision("highest"):
             if not each and self._kernels_multiply(states, by_grams, of_pairs=pairs is not None):

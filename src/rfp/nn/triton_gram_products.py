@@ -19,6 +19,7 @@ import torch
 import triton
 import triton.language as tl
 
+from rfp.nn.gram_rows import row_stride
 from rfp.nn.triton_state_tiles import ends_of_row, state_tile, tile_side, tile_strides
 
 # Sides of tiles.
@@ -51,12 +52,13 @@ def _store_row(out, tile, STATES: tl.constexpr, PAIRS: tl.constexpr, T: tl.const
 
 
 # Not compiled anew for what changes from batch to batch.
-@triton.jit(do_not_specialize=["rows", "first_node", "second_node"])
+@triton.jit(do_not_specialize=["rows", "first_node", "second_node", "scale"])
 def state_grams(
     out,  # [L, rows, STRIDE]
     states,  # [L, n, T, k], the last two contiguous
     first_node,  # [rows], read of pairs
     second_node,
+    scale,  # [rows], read if SCALED
     leading_stride,
     node_stride,
     rows,
@@ -66,6 +68,7 @@ def state_grams(
     T: tl.constexpr,  # sides of a tile, see state_tile
     K: tl.constexpr,
     STRIDE: tl.constexpr,
+    SCALED: tl.constexpr,
 ):
     """One row."""
     row = tl.program_id(0).to(tl.int64)
@@ -79,7 +82,10 @@ def state_grams(
         if PAIRS:
             y = state_tile(states, v * node_stride, begin, STATES, CHANNELS, T, K)
         gram = tl.dot(x, tl.trans(y), gram, input_precision="tf32x3")
-    _store_row(out + (leading * rows + row) * STRIDE, gram * (1.0 / CHANNELS), STATES, PAIRS, T, STRIDE)
+    gram *= 1.0 / CHANNELS
+    if SCALED:
+        gram *= tl.load(scale + row)
+    _store_row(out + (leading * rows + row) * STRIDE, gram, STATES, PAIRS, T, STRIDE)
 
 
 @triton.jit
@@ -200,14 +206,11 @@ def grams_gradient(
     tl.store(out + place, total, mask=(i < PRODUCTS)[:, None] & (column < STRIDE))
 
 
-def row_stride(num_states, pairs):
-    """Where the next row begins: T (T + 1) / 2 or T², rounded up to a multiple of 16."""
-    width = num_states**2 if pairs else num_states * (num_states + 1) // 2
-    return -(-width // 16) * 16
+def launch_grams(states, pairs, scale=None):
+    """Gram matrices of nodes, or of ``pairs`` ``[2, rows]``: ``[L, rows, STRIDE]`` of ``states`` ``[L, n, T, k]``.
 
-
-def launch_grams(states, pairs):
-    """Gram matrices of nodes, or of ``pairs`` ``[2, rows]``: ``[L, rows, STRIDE]`` of ``states`` ``[L, n, T, k]``."""
+    ``scale`` ``[rows]`` multiplies them.
+    """
     leading, n, num_states, num_channels = states.shape
     rows = n if pairs is None else pairs.size(1)
     first, second = (states, states) if pairs is None else pairs.unbind(0)
@@ -218,10 +221,12 @@ def launch_grams(states, pairs):
         states,
         first,
         second,
+        states if scale is None else scale,
         *tile_strides(states),
         rows,
         CHANNELS=num_channels,
         K=min(tile_side(num_channels), _CHANNELS),
+        SCALED=scale is not None,
         **options,
     )
     return out

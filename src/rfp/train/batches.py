@@ -40,7 +40,8 @@ class Batch:
         graph: The graphs.
         label: ``y`` of the graphs or nodes.
         counted: ``[n]`` bool, the nodes that belong to the part; ``None`` if every row does.
-        drawn: Random encodings drawn beforehand, as ``RFPModel.forward`` takes them.
+        drawn: Random encodings drawn beforehand, ``[B, n, ...]`` each.
+        drawn_as: As which argument ``RFPModel.forward`` takes them: ``"drawn"``, or ``"grams"``.
     """
 
     data: Any
@@ -48,6 +49,7 @@ class Batch:
     label: Tensor
     counted: Tensor | None = None
     drawn: list[Tensor] | None = None
+    drawn_as: str = "drawn"
 
 
 class PartBatches(Protocol):
@@ -74,6 +76,7 @@ class Batches:
         seed: Shuffle by it (and by :attr:`epoch`); ``None`` keeps the order of the data and the batches themselves.
         share: (rank, number of processes): process r of p gets graphs r, r + p, r + 2p, … of each batch.
         draw: Draws the random encodings; ``None`` leaves that to the model.
+        drawn_as: See :class:`Batch`.
         bytes_per_node: Size of what ``draw`` returns.
         draw_signs: Changes the signs of stored eigenvectors, as ``RFPModel.draw_signs`` does; ``None`` leaves that to
             the model.
@@ -90,6 +93,7 @@ class Batches:
         seed: int | None = None,
         share: tuple[int, int] = (0, 1),
         draw: DrawBatch | None = None,
+        drawn_as: str = "drawn",
         bytes_per_node: int = 0,
         draw_signs: Callable[[Any, Graph], None] | None = None,
         sort: bool = False,
@@ -97,7 +101,7 @@ class Batches:
         self.epoch = 0
         self.batch_size, self.seed, self.share = batch_size, seed, share
         self._draw, self._bytes_per_node, self._sort = draw, bytes_per_node, sort
-        self._draw_signs = draw_signs
+        self._draw_signs, self._drawn_as = draw_signs, drawn_as
         rows = loaded.rows(part, split).cpu()
         level = loaded.task.level
         self.graphs: GraphCollection = loaded.graphs
@@ -196,6 +200,7 @@ class Batches:
                 label[row.of(i)],
                 None if counted is None else counted[row.of(i)],
                 None if drawn is None else [one[:, n] for one in drawn],
+                self._drawn_as,
             )
 
     def _orders(self, whole: Any, node: Cuts, edge: Cuts) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
@@ -218,4 +223,4 @@ class Batches:
             self._draw_signs(data, batch.graph)
         if self._draw is not None:
             drawn = self._draw(data, batch.graph)
-        return Batch(data, batch.graph, batch.label, batch.counted, drawn)
+        return Batch(data, batch.graph, batch.label, batch.counted, drawn, self._drawn_as)

@@ -128,7 +128,7 @@ class StaticStep:
 
     def run_as_it_is(self, batch: Batch) -> None:
         """One update by a batch of another size."""
-        self._update(batch.data, batch.graph, batch.drawn, batch.label)
+        self._update(batch.data, batch.graph, {batch.drawn_as: batch.drawn}, batch.label)
 
     def _update_padded(self) -> None:
         """One update by what the padded tensors hold."""
@@ -144,16 +144,16 @@ class StaticStep:
             known_batch=self._batch,
         )
         keep_sorted(graph, self.edges)
-        self._update(self.data, graph, self.drawn, self.label)
+        self._update(self.data, graph, {self._drawn_as: self.drawn}, self.label)
 
-    def _update(self, data: Any, graph: Graph, drawn: list[Tensor] | None, label: Tensor) -> None:
+    def _update(self, data: Any, graph: Graph, drawn: dict[str, list[Tensor] | None], label: Tensor) -> None:
         real = (self._numbers < graph.offsets[-1]).to(torch.float32)[:, None] if graph.padded else None
         kind = self.total.device.type
         with (
             torch.autocast(kind, torch.bfloat16, enabled=self.half, cache_enabled=False),
             nullcontext() if real is None else real_rows(self.model, real),
         ):
-            prediction = self.model(data, graph=graph, drawn=drawn)
+            prediction = self.model(data, graph=graph, **drawn)
         loss = self.loss(prediction.float(), label)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -196,7 +196,7 @@ class StaticStep:
         self._ptr = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
         self._batch = torch.zeros(n, dtype=torch.long, device=device)  # no layer used here reads it
         self.label = torch.zeros_like(batch.label)
-        self.drawn = None
+        self.drawn, self._drawn_as = None, batch.drawn_as
         if batch.drawn is not None:
             self.drawn = [one.new_zeros(n, one.size(0), one.size(2)).transpose(0, 1) for one in batch.drawn]
         by_target, target_ptr, by_source, source_ptr = (

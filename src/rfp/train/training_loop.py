@@ -146,6 +146,7 @@ class TrainingLoop:
                 seed=self.seed,
                 share=(fabric.global_rank, fabric.world_size),
                 draw=self._draw if beforehand else None,
+                drawn_as="grams" if self.model.reads_grams else "drawn",
                 bytes_per_node=4 * width if beforehand else 0,
                 draw_signs=self._draw_signs if self.model.flips_signs else None,
                 sort=self._reads_sorted_edges and self.loaded.y.is_cuda,
@@ -172,7 +173,7 @@ class TrainingLoop:
 
     @torch.no_grad()
     def _draw(self, data: Any, graph: Graph) -> list[Tensor]:
-        return self.model.draw(data, graph=graph)
+        return (self.model.draw_grams if self.model.reads_grams else self.model.draw)(data, graph=graph)
 
     @torch.no_grad()
     def _draw_signs(self, data: Any, graph: Graph) -> None:
@@ -305,7 +306,7 @@ class _Loss(nn.Module):
 
     def forward(self, held: SimpleNamespace) -> Tensor:
         batch: Batch = held.batch
-        prediction = self.model(batch.data, graph=batch.graph, drawn=batch.drawn)
+        prediction = self.model(batch.data, graph=batch.graph, **{batch.drawn_as: batch.drawn})
         return self.loss(prediction.float(), batch.label, batch.counted)
 
 
