@@ -52,7 +52,6 @@ RUNS = [
     ("graphs", "one batch"),
     ("graphs", "clipped"),
     ("graphs", "products"),
-    ("one graph", "products"),
     ("graphs", "batches"),
     ("nodes of many graphs", "walks"),
 ]
