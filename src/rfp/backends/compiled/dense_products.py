@@ -13,13 +13,17 @@ from rfp.backends.compiled.cached import helper, kernel
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import (
     WIDE,
+    add_product,
+    add_transposed,
     aligned_zeros,
+    eight_zeros,
     fma,
     fma_of_four,
     lane,
-    number_at,
     vload,
+    vload_eight,
     vload_rows,
+    vstore_eight,
     vstore_rows,
     vzeros,
 )
@@ -53,20 +57,7 @@ def _add_gram_in_fours(a, rows, g):
 
 @njit(inline="always")
 def _gram_tile_of_eight(a, rows, i, j, g, lanes):
-    s0, s1, s2, s3 = vload_rows(g, i, j, lanes)
-    s4, s5, s6, s7 = vload_rows(g, i + 4, j, lanes)
-    for r in range(rows):
-        right = vload(a, (r, j), lanes)
-        s0 = fma(s0, number_at(a, r, i), right)
-        s1 = fma(s1, number_at(a, r, i + 1), right)
-        s2 = fma(s2, number_at(a, r, i + 2), right)
-        s3 = fma(s3, number_at(a, r, i + 3), right)
-        s4 = fma(s4, number_at(a, r, i + 4), right)
-        s5 = fma(s5, number_at(a, r, i + 5), right)
-        s6 = fma(s6, number_at(a, r, i + 6), right)
-        s7 = fma(s7, number_at(a, r, i + 7), right)
-    vstore_rows(s0, s1, s2, s3, g, i, j)
-    vstore_rows(s4, s5, s6, s7, g, i + 4, j)
+    vstore_eight(add_transposed(vload_eight(g, i, j, lanes), a, i, a, j, 0, rows, lanes), g, i, j)
 
 
 @helper
@@ -136,20 +127,7 @@ def _multiply_upper_in_fours(a, rows, w, out):
 
 @njit(inline="always")
 def _tile_of_eight(a, r, w, j, out, lanes):
-    s0 = vzeros(a, lanes)
-    s1, s2, s3, s4, s5, s6, s7 = s0, s0, s0, s0, s0, s0, s0
-    for i in range(j + lanes):
-        right = vload(w, (i, j), lanes)
-        s0 = fma(s0, number_at(a, r, i), right)
-        s1 = fma(s1, number_at(a, r + 1, i), right)
-        s2 = fma(s2, number_at(a, r + 2, i), right)
-        s3 = fma(s3, number_at(a, r + 3, i), right)
-        s4 = fma(s4, number_at(a, r + 4, i), right)
-        s5 = fma(s5, number_at(a, r + 5, i), right)
-        s6 = fma(s6, number_at(a, r + 6, i), right)
-        s7 = fma(s7, number_at(a, r + 7, i), right)
-    vstore_rows(s0, s1, s2, s3, out, r, j)
-    vstore_rows(s4, s5, s6, s7, out, r + 4, j)
+    vstore_eight(add_product(eight_zeros(a, lanes), a, r, w, j, 0, j + lanes, lanes), out, r, j)
 
 
 @helper

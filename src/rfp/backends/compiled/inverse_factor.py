@@ -20,13 +20,16 @@ from rfp.backends.compiled.cached import helper
 from rfp.backends.compiled.vectors import (
     WIDE,
     Vector,
+    add_product,
+    add_transposed,
+    eight_zeros,
     fma,
     number_at,
     sum_of_lanes,
     vload,
-    vload_rows,
+    vload_eight,
     vstore,
-    vstore_rows,
+    vstore_eight,
     vzeros,
 )
 
@@ -158,60 +161,14 @@ def _eliminate(_: Any, rows: Any, alpha: Any, least: Any, noise: Any) -> Any:
 
 
 @njit(inline="always")
-def _load_eight(a, i, j):
-    return (*vload_rows(a, i, j, 8), *vload_rows(a, i + 4, j, 8))
-
-
-@njit(inline="always")
-def _store_eight(sums, a, i, j):
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    vstore_rows(s0, s1, s2, s3, a, i, j)
-    vstore_rows(s4, s5, s6, s7, a, i + 4, j)
-
-
-@njit(inline="always")
-def _add_transposed(sums, sign, x, i, j, y, c):
-    """``sums[a] + sign`` Σ_r ``x[i + r, j + a] y[i + r, c : c + 8]`` for eight a, over eight r."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    for r in range(i, i + 8):
-        right = fma(vzeros(y, 8), sign, vload(y, (r, c), 8))
-        s0 = fma(s0, number_at(x, r, j), right)
-        s1 = fma(s1, number_at(x, r, j + 1), right)
-        s2 = fma(s2, number_at(x, r, j + 2), right)
-        s3 = fma(s3, number_at(x, r, j + 3), right)
-        s4 = fma(s4, number_at(x, r, j + 4), right)
-        s5 = fma(s5, number_at(x, r, j + 5), right)
-        s6 = fma(s6, number_at(x, r, j + 6), right)
-        s7 = fma(s7, number_at(x, r, j + 7), right)
-    return s0, s1, s2, s3, s4, s5, s6, s7
-
-
-@njit(inline="always")
-def _add_product(sums, sign, x, i, first, last, y, c):
-    """``sums[a] + sign`` Σ_r ``x[i + a, r] y[r, c : c + 8]`` for eight a, over r from first to last - 1."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    for r in range(first, last):
-        right = fma(vzeros(y, 8), sign, vload(y, (r, c), 8))
-        s0 = fma(s0, number_at(x, i, r), right)
-        s1 = fma(s1, number_at(x, i + 1, r), right)
-        s2 = fma(s2, number_at(x, i + 2, r), right)
-        s3 = fma(s3, number_at(x, i + 3, r), right)
-        s4 = fma(s4, number_at(x, i + 4, r), right)
-        s5 = fma(s5, number_at(x, i + 5, r), right)
-        s6 = fma(s6, number_at(x, i + 6, r), right)
-        s7 = fma(s7, number_at(x, i + 7, r), right)
-    return s0, s1, s2, s3, s4, s5, s6, s7
-
-
-@njit(inline="always")
 def _eliminate_block(g, i, least, noise, alpha, w):
     """Eliminate eight columns: w of the block is U⁻¹, the first rows of g's are 1 / D, its square root, and alpha.
 
     Returns whether every pivot is sound.
     """
-    rows, growing = _load_eight(g, i, i), vload(alpha, (i,), 8)
+    rows, growing = vload_eight(g, i, i, 8), vload(alpha, (i,), 8)
     inverse, reciprocals, roots, amplified, growing, sound = _eliminate(rows, growing, least, noise * noise)
-    _store_eight(inverse, w, i, i)
+    vstore_eight(inverse, w, i, i)
     vstore(reciprocals, g, (i, i))
     vstore(roots, g, (i + 1, i))
     vstore(amplified, g, (i + 2, i))
@@ -221,36 +178,34 @@ def _eliminate_block(g, i, least, noise, alpha, w):
 
 @helper
 def _reduce_later_columns(g, i, alpha, w):
-    """Take the eight rows from i on out of all columns after them; w keeps what U has there."""
+    """Take the eight rows from i on out of all columns after them; w keeps -U there, so that nothing is subtracted."""
     width, zero = g.shape[1], vzeros(g, 8)
-    none = (zero, zero, zero, zero, zero, zero, zero, zero)
     for j in range(i + 8, width, 8):
-        _store_eight(_add_transposed(none, 1.0, w, i, i, g, j), g, i, j)
+        vstore_eight(add_transposed(eight_zeros(g, 8), w, i, g, j, i, i + 8, 8), g, i, j)
         growing = vload(alpha, (j,), 8)
         for r in range(i, i + 8):
-            row = fma(zero, number_at(g, i, r), vload(g, (r, j), 8))
+            row = fma(zero, -number_at(g, i, r), vload(g, (r, j), 8))
             growing = fma(growing, number_at(g, i + 2, r), fma(zero, row, row))
             vstore(row, w, (r, j))
         vstore(growing, alpha, (j,))
     for j in range(i + 8, width, 8):
         for c in range(j, width, 8):
-            _store_eight(_add_transposed(_load_eight(g, j, c), -1.0, w, i, j, g, c), g, j, c)
+            vstore_eight(add_transposed(vload_eight(g, j, c, 8), w, j, g, c, i, i + 8, 8), g, j, c)
 
 
 @helper
 def _inverse_in_blocks(g, k, least, noise, alpha, w):
     """As :func:`_inverse_by_rows`, by g = Uᵀ D U in blocks of 8 x 8, and w = U⁻¹ D^(-1/2)."""
     width, zero = g.shape[1], vzeros(g, 8)
-    none = (zero, zero, zero, zero, zero, zero, zero, zero)
     alpha[:] = 1.0
     for i in range(0, width, 8):
         if not _eliminate_block(g, i, least, noise, alpha, w):
             return np.inf
         _reduce_later_columns(g, i, alpha, w)
-    for j in range(8, width, 8):  # (U⁻¹)_ij = -(sum_{i <= l < j} (U⁻¹)_il U_lj) (U⁻¹)_jj, in the place of U_ij
+    for j in range(8, width, 8):  # (U⁻¹)_ij = (sum_{i <= l < j} (U⁻¹)_il (-U)_lj) (U⁻¹)_jj, in the place of -U_ij
         for i in range(0, j, 8):
-            _store_eight(_add_product(none, 1.0, w, i, i, j, w, j), w, i, j)
-            _store_eight(_add_product(none, -1.0, w, i, j, j + 8, w, j), w, i, j)
+            vstore_eight(add_product(eight_zeros(w, 8), w, i, w, j, i, j, 8), w, i, j)
+            vstore_eight(add_product(eight_zeros(w, 8), w, i, w, j, j, j + 8, 8), w, i, j)
     squares = zero
     for c in range(0, width, 8):
         scale = vload(g, (c + 1, c), 8)

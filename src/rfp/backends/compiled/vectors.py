@@ -147,6 +147,18 @@ def vstore_rows(s0, s1, s2, s3, a, i, j):
 
 
 @njit(inline="always")
+def vload_eight(a, i, j, lanes):
+    return (*vload_rows(a, i, j, lanes), *vload_rows(a, i + 4, j, lanes))
+
+
+@njit(inline="always")
+def vstore_eight(sums, a, i, j):
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    vstore_rows(s0, s1, s2, s3, a, i, j)
+    vstore_rows(s4, s5, s6, s7, a, i + 4, j)
+
+
+@njit(inline="always")
 def fma_of_four(s, a, w0, w1, w2, w3):
     return fma(fma(fma(fma(s, lane(a, 0), w0), lane(a, 1), w1), lane(a, 2), w2), lane(a, 3), w3)
 
@@ -155,6 +167,46 @@ def fma_of_four(s, a, w0, w1, w2, w3):
 def number_at(a, i, j):
     """One number, without the look at negative indices that `a[i, j]` begins with."""
     return lane(vload(a, (i, j), 1), 0)
+
+
+@njit(inline="always")
+def eight_zeros(a, lanes):
+    zero = vzeros(a, lanes)
+    return zero, zero, zero, zero, zero, zero, zero, zero
+
+
+@njit(inline="always")
+def add_transposed(sums, x, i, y, j, first, last, lanes):
+    """``sums[c]`` + Σ_r ``x[r, i + c] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    for r in range(first, last):
+        right = vload(y, (r, j), lanes)
+        s0 = fma(s0, number_at(x, r, i), right)
+        s1 = fma(s1, number_at(x, r, i + 1), right)
+        s2 = fma(s2, number_at(x, r, i + 2), right)
+        s3 = fma(s3, number_at(x, r, i + 3), right)
+        s4 = fma(s4, number_at(x, r, i + 4), right)
+        s5 = fma(s5, number_at(x, r, i + 5), right)
+        s6 = fma(s6, number_at(x, r, i + 6), right)
+        s7 = fma(s7, number_at(x, r, i + 7), right)
+    return s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@njit(inline="always")
+def add_product(sums, x, i, y, j, first, last, lanes):
+    """``sums[c]`` + Σ_r ``x[i + c, r] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    for r in range(first, last):
+        right = vload(y, (r, j), lanes)
+        s0 = fma(s0, number_at(x, i, r), right)
+        s1 = fma(s1, number_at(x, i + 1, r), right)
+        s2 = fma(s2, number_at(x, i + 2, r), right)
+        s3 = fma(s3, number_at(x, i + 3, r), right)
+        s4 = fma(s4, number_at(x, i + 4, r), right)
+        s5 = fma(s5, number_at(x, i + 5, r), right)
+        s6 = fma(s6, number_at(x, i + 6, r), right)
+        s7 = fma(s7, number_at(x, i + 7, r), right)
+    return s0, s1, s2, s3, s4, s5, s6, s7
 
 
 @helper
