@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba")
+from numba.core.errors import NumbaError
+
 from rfp.backends.compiled import cached, dense_products, small_graphs, sparse_product
 
 # A package whose kernel calls a helper of another file; it prints what the kernel gives and how often it was read.
@@ -33,6 +36,45 @@ CALL = (
     "from kept.kernels import twice\n"
     "print(twice(3), sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values()))"
 )
+
+
+@cached.helper
+def _add_in_turns(a, b, times):  # type: ignore[no-untyped-def]
+    for _ in range(times):
+        row = b[0]
+        for c in range(len(row)):
+            a[0, c] += row[c]
+        a, b = b, a
+
+
+@cached.kernel
+def _in_turns(a, b, times):  # type: ignore[no-untyped-def]
+    _add_in_turns(a, b, times)
+
+
+def test_what_a_helper_is_given_stays_its_callers() -> None:
+    """It counts no references: there are as many after it as before, however it passes arrays around."""
+    a, b = np.ones((2, 3)), np.ones((2, 3))
+    held = sys.getrefcount(a), sys.getrefcount(b)
+    _in_turns(a, b, 5)
+    assert (sys.getrefcount(a), sys.getrefcount(b)) == held
+    assert a[0].tolist() == [13.0] * 3  # Fibonacci's numbers
+    assert b[0].tolist() == [8.0] * 3
+
+
+@cached.helper
+def _makes_an_array(n):  # type: ignore[no-untyped-def]
+    return np.zeros(n).sum()
+
+
+@cached.kernel
+def _calls_it(n):  # type: ignore[no-untyped-def]
+    return _makes_an_array(n)
+
+
+def test_a_helper_that_makes_an_array_is_not_compiled() -> None:
+    with pytest.raises(NumbaError, match="zeros"):
+        _calls_it(3)
 
 
 def called(folder: Path) -> list[int]:

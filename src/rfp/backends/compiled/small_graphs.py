@@ -115,44 +115,65 @@ def _record(a, n, k, out, first, b, o, p):
             out[first + r, b, o, p, c] = a[r, c]
 
 
+@helper
+def _trajectory(crow, col, value, first, n, features, b, every, code, tolerance, unit, out, o, space):
+    """One graph, one operator and one trajectory; returns the number of zero columns after its normalisations."""
+    x, y, g, w, before, after, noise = space
+    k, zeros, twice = features.shape[2], 0, features.itemsize == 8
+    for r in range(n):
+        for c in range(k):
+            x[r, c] = features[first + r, b, c]
+    _record(x, n, k, out, first, b, o, 0)
+    _lengths(x, n, before)
+    noise[:] = 0.0
+    for p in range(1, out.shape[3]):
+        _multiply(crow, col, value, first, n, x, y)
+        if code != 0:
+            _lengths(y, n, after)
+            _add_rounding(unit, before, after, noise)
+        if code != 0 and p % every == 0:
+            zeros += normalize_columns(y, n, k, code == 2, twice, tolerance, after, noise, g, w, x)
+            before[:] = 1.0
+            noise[:] = 0.0
+        else:
+            x, y = y, x
+            before, after = after, before
+        _record(x, n, k, out, first, b, o, p)
+    return zeros
+
+
 @kernel
 def _small_graphs_kernel(
     crow, col, values, ptr, features, every, code, tolerance, units, out, zeros, piece, start, stop
 ):
-    k = features.shape[2]
-    width, largest, twice = (k + 7) // 8 * 8, 0, features.itemsize == 8
+    width, largest = (features.shape[2] + 7) // 8 * 8, 0
     for graph in range(start, stop):
         largest = max(largest, ptr[graph + 1] - ptr[graph])
     rows = largest + TALL - 1  # as multiply_upper writes
     x, y = aligned_zeros(units, rows, width), aligned_zeros(units, rows, width)
     g, w = aligned_zeros(units, width, width), aligned_zeros(units, width, width)
     before, after = aligned_zeros(units, 1, width)[0], aligned_zeros(units, 1, width)[0]
-    noise = aligned_zeros(units, 1, width)[0]
+    space = x, y, g, w, before, after, aligned_zeros(units, 1, width)[0]
     for graph in range(start, stop):
         first, n = ptr[graph], ptr[graph + 1] - ptr[graph]
         for o in range(values.shape[0]):
             for b in range(features.shape[1]):
-                for r in range(n):
-                    for c in range(k):
-                        x[r, c] = features[first + r, b, c]
-                _record(x, n, k, out, first, b, o, 0)
-                _lengths(x, n, before)
-                noise[:] = 0.0
-                for p in range(1, out.shape[3]):
-                    _multiply(crow, col, values[o], first, n, x, y)
-                    if code != 0:
-                        _lengths(y, n, after)
-                        _add_rounding(units[o, graph], before, after, noise)
-                    if code != 0 and p % every == 0:
-                        zeros[piece, o] += normalize_columns(
-                            y, n, k, code == 2, twice, tolerance, after, noise, g, w, x
-                        )
-                        before[:] = 1.0
-                        noise[:] = 0.0
-                    else:
-                        x, y = y, x
-                        before, after = after, before
-                    _record(x, n, k, out, first, b, o, p)
+                zeros[piece, o] += _trajectory(
+                    crow,
+                    col,
+                    values[o],
+                    first,
+                    n,
+                    features,
+                    b,
+                    every,
+                    code,
+                    tolerance,
+                    units[o, graph],
+                    out,
+                    o,
+                    space,
+                )
 
 
 def small_graphs(

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-from rfp.backends.compiled.cached import helper
+from rfp.backends.compiled.cached import allocating_helper
 
 # Registers of 512 bits: eight of them hold a tile of a dense product, and eight chains of additions keep two
 # multipliers busy. Of the shorter registers of other processors four rows of a tile take as many.
@@ -209,7 +209,7 @@ def add_product(sums, x, i, y, j, first, last, lanes):
     return s0, s1, s2, s3, s4, s5, s6, s7
 
 
-@helper
+@allocating_helper
 def aligned_zeros(like, rows, width):
     """Zeros of the type of ``like``, ``[rows, width]``, at the start of a cache line: no vector lies across two."""
     flat = np.zeros(rows * width + 64 // like.itemsize, like.dtype)
