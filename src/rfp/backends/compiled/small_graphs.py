@@ -94,14 +94,16 @@ def _multiply(crow, col, value, first, n, x, y):
     """y = S x for the graph of n nodes that starts at node ``first``."""
     width = x.shape[1]
     for r in range(n):
+        # Unsigned, which spares the look at negative indices.
+        entries = range(np.uint64(crow[first + r]), np.uint64(crow[first + r + 1]))
         for c in range(0, width - 8, 16):
             pair = vzeros(y, 16)
-            for e in range(crow[first + r], crow[first + r + 1]):
+            for e in entries:
                 pair = fma(pair, value[e], vload(x, (col[e] - first, c), 16))
             vstore(pair, y, (r, c))
         for c in range(width - width % 16, width, 8):
             single = vzeros(y, 8)
-            for e in range(crow[first + r], crow[first + r + 1]):
+            for e in entries:
                 single = fma(single, value[e], vload(x, (col[e] - first, c), 8))
             vstore(single, y, (r, c))
 
