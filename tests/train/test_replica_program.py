@@ -56,6 +56,29 @@ def on_test_part(program: ReplicaProgram, task: LoadedTask) -> list[float]:
 REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.05, 0.0), (0.01, 0.1))]
 
 
+def test_a_trained_program_holds_its_weights_alone(club: LoadedTask) -> None:
+    """No moments, kept weights, draws or masks: of a search that does not fit at once all programs stay."""
+
+    def held() -> list[tuple[int, ...]]:
+        gc.collect()
+        found = [x for x in gc.get_objects() if isinstance(x, torch.Tensor) and id(x) not in before]
+        return [tuple(x.shape) for x in found if x.dim() > 2]
+
+    before = {id(x) for x in gc.get_objects() if isinstance(x, torch.Tensor)}
+    program = made(config(), club, REPLICAS, seed=0)
+    shapes = [tuple(p.shape) for p in program.model.parameters() if p.dim() > 2]
+    assert sum(held().count(shape) for shape in set(shapes)) >= 3 * len(shapes)  # with two moments
+    program.fit()
+    expected = program.predictions()
+    after = held()
+    for shape in set(shapes):
+        assert after.count(shape) == shapes.count(shape), shape
+    assert not program._training_draws.current
+    assert program._dropout._block is program._dropout._row is None
+    program.rest()
+    assert torch.equal(program.predictions(), expected)
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_nothing_keeps_a_program_alive(club: LoadedTask, cut: bool) -> None:
     """Its memory is free when it is let go, without a search for cycles: the next one may need all there is."""
@@ -472,8 +495,11 @@ def test_what_does_not_fit_in_memory_is_trained_in_parts(club: LoadedTask, monke
             raise torch.OutOfMemoryError
         fit(self, *args)
 
+    resting: list[int] = []
     monkeypatch.setattr(ReplicaProgram, "fit", limited)
+    monkeypatch.setattr(ReplicaProgram, "rest", lambda self: resting.append(len(self.replicas)))
     parts = search_nodes(config(search=search), club, splits=[0, 1, 2])
     assert sizes == [6, 3, 2, 2, 2]
+    assert resting == [2, 2, 2]  # none is on the device while the others train
     assert [t.val for t in parts.trials] == pytest.approx([t.val for t in whole.trials])
     assert [r.metrics["test"] for r in parts.runs] == pytest.approx([r.metrics["test"] for r in whole.runs])

@@ -223,6 +223,10 @@ class DropoutMasks:
         # One place in memory for all epochs, which a recorded step needs.
         self._row = row.clone() if self._row is None or self._row.shape != row.shape else self._row.copy_(row)
 
+    def end(self) -> None:
+        """Let go of what was made ahead."""
+        self._row = self._block = None
+
     def keep(self, shape: Sequence[int], p: float) -> Tensor:
         """Which entries are kept, ``[S, *shape]``, each with probability 1 - p."""
         count = torch.Size(shape).numel()

@@ -61,6 +61,10 @@ class TrainingDraws:
         for place, value in zip(self.current, values, strict=True):
             place.copy_(value)
 
+    def end(self) -> None:
+        """Let go of what was drawn ahead."""
+        self.current, self._blocks, self._length = [], [], 0
+
     def _draw(self, epoch: int) -> None:
         ahead = [encoder for encoder in self._models[0].encoders if not encoder.learned]
         numbers = sum(e.out_channels * e.settings.num_trajectories for e in ahead)

@@ -85,7 +85,9 @@ class NodeTrainer:
         while True:
             chunks = [group[start : start + size] for group in groups for start in range(0, len(group), size)]
             try:
-                return [self._fitted(build(chunk), what) for chunk in chunks]
+                if len(chunks) == 1:
+                    return [self._fitted(build(chunks[0]), what)]
+                return [self._rested(build(chunk), what) for chunk in chunks]
             except torch.OutOfMemoryError:
                 if size == 1:
                     raise
@@ -95,6 +97,11 @@ class NodeTrainer:
     def _fitted(self, program: ReplicaProgram, what: str) -> ReplicaProgram:
         epochs = program.training.epochs
         program.fit(lambda epoch: self.tick(what, epoch + 1, epochs))
+        return program
+
+    def _rested(self, program: ReplicaProgram, what: str) -> ReplicaProgram:
+        """Trained, its weights on the host: one of several that do not fit beside each other."""
+        self._fitted(program, what).rest()
         return program
 
     def records(self, programs: Sequence[ReplicaProgram], pair: Pair, values: Mapping[str, Any]) -> list[RunRecord]:
@@ -180,6 +187,7 @@ def train_nodes(
             trials.append(Trial({key: found[key] for key in config.search}, val, len(splits) * len(seeds)))
             if best is None or val > best[0]:
                 best = val, pair, found, programs
+        del programs  # but the best, before the next are made
     if best is None:
         raise ArgumentError(f"no combination of the search could be trained; the last: {refused}")
     _, pair, found, programs = best

@@ -72,6 +72,7 @@ def halve(
             kept[point_text(outer_values(trial.values))] = programs
             leading = {point_text(outer_values(point.values)) for point in choices(config, halving, done)}
             kept = {values: programs for values, programs in kept.items() if values in leading}
+        del programs  # before the next are made
     found = choices(config, halving, done)
     if not found:
         reasons = [trial.refused for trial in done if trial.refused]

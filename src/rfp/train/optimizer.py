@@ -69,6 +69,11 @@ class ReplicaAdam:
         for old, p in zip(self.kept, self.parameters, strict=True):
             p.copy_(old)
 
+    def end(self) -> None:
+        """Let go of moments, gradients and kept weights: three times the memory of the weights, or four."""
+        self.zero_grad()
+        self.first, self.second, self.kept = [], [], []
+
     @torch.no_grad()
     def step(self, better: Tensor | None = None, *, by_kernel: bool | None = None) -> None:
         """One update, with the learning rates multiplied by :attr:`factor` (a schedule's).

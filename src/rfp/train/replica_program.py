@@ -153,11 +153,22 @@ class ReplicaProgram:
                         break
             self.optimizer.keep(self._better)
             self.optimizer.restore()
-            self.optimizer.zero_grad()
+        self._end()
         self.not_recorded = recorded.refused
         self.best_val, self.best_epoch = self._best.tolist(), self._best_epoch.tolist()
         self.epochs_each = [min(e, self.epochs_run) for e in self._ended.tolist()]
         self.seconds = time.perf_counter() - started
+
+    def _end(self) -> None:
+        """Keep the weights alone: programs that were trained stay, and those to come need the memory."""
+        self.optimizer.end()
+        self._training_draws.end()
+        self._dropout.end()
+        self._fixed_draw = []
+
+    def rest(self) -> None:
+        """Bring the weights to the host until :meth:`predictions` asks for them."""
+        self.model.cpu()
 
     def _epoch(self) -> None:
         """One update and one look at the validation part; reads and writes tensors alone, so it can be recorded."""
@@ -230,12 +241,15 @@ class ReplicaProgram:
     @torch.no_grad()
     def predictions(self) -> Tensor:
         """The class of every node by every replica's best weights, ``[R, n]``, over ``eval_draws`` draws."""
-        self.model.eval()
+        resting = next(self.model.parameters()).device != self.labels.device
+        self.model.to(self.device).eval()
         total = torch.zeros((), device=self.device)
         with matmul_precision(_PRECISION):
             for number in range(self.training.eval_draws):
                 drawn = self._evaluation_draws.number(number)
                 total = total + self.model(self.data, graph=self.graph, drawn=drawn).softmax(-1)
+        if resting:
+            self.rest()
         return total.argmax(-1)
 
     def validation_scores(self, predictions: Tensor) -> list[float]:
