@@ -115,7 +115,8 @@ def _samples_of_trajectory(
         asked = "products" if num_powers is None else f"num_powers={num_powers}"
         why = f"of {settings.num_steps} steps"
         if steps < settings.num_steps:
-            why += f" {steps} come before the first normalisation ({settings.normalization!r}), which mixes channels"
+            does = "rescales" if settings.normalization == "l2" else "mixes"
+            why += f" {steps} come before the first normalisation ({settings.normalization!r}), which {does} channels"
         kind = "symmetric" if symmetric else "not symmetric"
         raise ArgumentError(
             f"{asked} cannot be had from this trajectory: {why}, and S is {kind}, so it tells powers up to {most}; "
