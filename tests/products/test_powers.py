@@ -330,7 +330,10 @@ def normalised(**more: Any) -> rfp.Trajectory:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: products.diagonal(normalised()), r"of 6 steps 0 come before the first normalisation \('qr'\), which mixes"),
+        (
+            lambda: products.diagonal(normalised()),
+            r"of 6 steps 0 come before the first normalisation \('qr'\), which mixes",
+        ),
         (
             lambda: products.diagonal(normalised(normalize_every=3), num_powers=5),
             r"num_powers=5 cannot be had .* 2 come before .* powers up to 4; encode with normalization=\"none\"",
