@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rfp.backends.learned import LEARNED_MAX_CHANNELS
@@ -28,6 +29,8 @@ class Row:
         printed_as: The id in ``paper.csv``, if another: a row of a sweep is printed as the main row.
         products_of: The row of the paper with the same operators, normalisation and architecture, if this one is that
             row with products of the trajectory as K_embed.
+        of_sweep: Whether the row changes one value of the main row, whose other values it takes as they were chosen
+            (:data:`rfp.reproduce.hyperparameters.CHOSEN_FOR_SWEEPS`); learning rate and weight decay are searched.
     """
 
     id: str
@@ -37,6 +40,7 @@ class Row:
     search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     printed_as: str = ""
     products_of: str = ""
+    of_sweep: bool = False
 
     @property
     def printed(self) -> str:
@@ -81,10 +85,11 @@ def _row(
     search: Mapping[str, tuple[Any, ...]] | None = None,
     printed_as: str = "",
     products_of: str = "",
+    of_sweep: bool = False,
     **model: Any,
 ) -> Row:
     values = {**model, "encodings": list(encodings)}
-    return Row(row, label, values, on_request, search or {}, printed_as, products_of)
+    return Row(row, label, values, on_request, search or {}, printed_as, products_of, of_sweep)
 
 
 def _dss(row: str, label: str, *encodings: EncodingValues, **more: Any) -> Row:
@@ -127,14 +132,14 @@ def node_rows() -> dict[str, Row]:
         _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp_values(A, k=k), search=drawn),
         _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp_values(L, A, k=k), learned, search=with_learned),
     ]
-    # Of the sweeps k and P are given, and K_embed is the paper's: what is left is how the features begin.
-    rows += [_row(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp_values(A, k=k, P=P), search=_START) for P in (2, 4, 8, 32)]
+    # Of the sweeps k and P are given, and K_embed is the paper's.
+    sweep = partial(_row, search=_START, of_sweep=True)
+    rows += [sweep(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp_values(A, k=k, P=P)) for P in (2, 4, 8, 32)]
     rows += [
-        _row(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp_values(A, k=other), search=_START)
-        for other in (4, 8, 16, 32, 128)
+        sweep(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp_values(A, k=other)) for other in (4, 8, 16, 32, 128)
     ]
     both = f"RFP-QR-Â, k={k}, P={at.NUM_STEPS}"
-    rows += [_row(f"rfp-qr-A-k{k}", both, rfp_values(A, k=k), search=_START, printed_as="rfp-qr-A")]
+    rows += [sweep(f"rfp-qr-A-k{k}", both, rfp_values(A, k=k), printed_as="rfp-qr-A")]
     rows += [
         _row("eigvecs-A-all", "Â all eigenvectors", eigenvector_values(A, ALL_NODES), on_request=True),
         _row("rnf-all", "RNF, k=|V|", rnf_values(ALL_NODES), on_request=True),

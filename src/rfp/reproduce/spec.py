@@ -190,8 +190,12 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         model["hidden_channels"] = widest(model, DATASETS[column.dataset].task)
     target = column.data.get("target")
     name = row.id if target is None else f"{row.id}-{target}"
+    chosen = hyperparameters.CHOSEN_FOR_SWEEPS.get(column.id, {}) if row.of_sweep else {}
+    if chosen and halving:
+        halving["held"] = []  # keys that are chosen already
     values = {"name": name, "data": column.data, "model": model, "training": training, "search": search}
-    return RunConfig.from_dict({**values, "halving": halving} if halving else values)
+    config = RunConfig.from_dict({**values, "halving": halving} if halving else values)
+    return config.with_values(chosen) if chosen else config
 
 
 def first_of_search(config: RunConfig) -> RunConfig:

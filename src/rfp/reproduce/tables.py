@@ -134,7 +134,11 @@ TABLES: dict[int, TableSpec] = {
             "k": {k: f"rfp-qr-A-k{k}" for k in (4, 8, 16, 32, 64, 128)},
             "P": {P: "rfp-qr-A-k64" if P == 16 else f"rfp-qr-A-P{P}" for P in (2, 4, 8, 16, 32)},
         },
-        notes=(_ENCODINGS_NOTE,),
+        notes=(
+            _ENCODINGS_NOTE,
+            "rows with a k or P of their own change that alone: all else but lr and weight decay is what the search of "
+            "RFP-QR-Â chose among linear K_embeds",
+        ),
     ),
     7: TableSpec(
         7,
