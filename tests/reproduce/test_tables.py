@@ -13,12 +13,14 @@ from rfp.nn import RFPModel
 from rfp.nn.backbones import READ_EDGE_FEATURES
 from rfp.nn.model_config import ModelConfig
 from rfp.reproduce.execute import missing_runs
-from rfp.reproduce.hyperparameters import PRODUCT_ROWS
+from rfp.reproduce.hyperparameters import CHOSEN_FOR_SWEEPS, PRODUCT_ROWS
 from rfp.reproduce.paper import paper_numbers
 from rfp.reproduce.spec import Cell
 from rfp.reproduce.tables import TABLES
-from rfp.train import read_result
+from rfp.train import read_result, read_results
+from rfp.train.halving import IN_PROGRAM
 
+RESULTS = Path(__file__).parents[2] / "results"
 FEATURES = {"cora": 1433, "texas": 1703, "squirrel": 2089, "ogbn-arxiv": 128}
 
 
@@ -89,7 +91,31 @@ def test_every_config_is_a_model() -> None:
             assert len(set(names)) == len(names), (number, found.row.id)  # two under one name would be read twice
             if config.task == "node":
                 assert config.norm != "batch"
-                assert config.backbone == "gcn" or found.row.id == "mlp"
+                assert config.backbone == "gcn" or found.row.id == "mlp" or found.row.of_sweep
+
+
+def test_sweeps_change_one_value_of_what_was_chosen() -> None:
+    """Of table 6: the values are those in the result files of RFP-QR, the best with the linear K_embed."""
+    table = TABLES[6]
+    swept = {row for by_value in table.sweeps.values() for row in by_value.values()}
+    assert swept == {row.id for row in table.rows if row.of_sweep}
+    known = read_results(RESULTS)
+    for column in table.columns:
+        result = known[cell(2, "rfp-qr-A", column.id).config.key]
+        linear = result.alternatives.get("model.embed=linear") or result.runs
+        values = dict(linear[0].values)
+        assert values.pop("model.embed") == "linear"
+        expected = {key: value for key, value in values.items() if key in CHOSEN_FOR_SWEEPS[column.id]}
+        assert expected == CHOSEN_FOR_SWEEPS[column.id]
+        assert set(values) - set(expected) == {*IN_PROGRAM, "model.encodings.0.num_channels"}
+        for row in swept:
+            config = cell(6, row, column.id).config
+            assert set(config.search) == set(IN_PROGRAM)
+            assert config.halving is not None
+            encoding = config.model["encodings"][0]
+            assert config.model["hidden_channels"] == expected["model.hidden_channels"]
+            assert encoding["start"] == expected["model.encodings.*.start"]
+            assert (encoding["num_channels"] == 64) != (encoding["num_steps"] == 16) or row == "rfp-qr-A-k64"
 
 
 def test_one_grid_and_as_many_tries_for_every_row_of_table_2() -> None:

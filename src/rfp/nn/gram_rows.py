@@ -1,7 +1,7 @@
 r"""Gram matrices of the states of nodes as rows of numbers: all that products without channel weights read.
 
 :math:`G(v) = \frac{1}{k} \sum_c u_c(v) u_c(v)^\top` is symmetric, so a row holds :math:`G_{pq}` for :math:`q \le p`, p
-by p: T (T + 1) / 2 numbers instead of the T k of the states, and zeros up to a multiple of :data:`MULTIPLE`.
+by p: T (T + 1) / 2 numbers instead of the T k of the states, and zeros up to a multiple of :data:`ROW_MULTIPLE`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 # Rows are this many numbers long, or several times as many: kernels read four at once everywhere.
-MULTIPLE = 16
+ROW_MULTIPLE = 16
 
 
 def row_stride(num_states: int, pairs: bool = False) -> int:
@@ -22,7 +22,7 @@ def row_stride(num_states: int, pairs: bool = False) -> int:
         (1328, 2608)
     """
     width = num_states**2 if pairs else num_states * (num_states + 1) // 2
-    return -(-width // MULTIPLE) * MULTIPLE
+    return -(-width // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
 def gram_rows(states: Tensor, scale: Tensor | None = None) -> Tensor:
