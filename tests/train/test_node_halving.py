@@ -140,6 +140,17 @@ def without_time(trial: Trial) -> Trial:
     return replace(trial, seconds=0.0)
 
 
+def test_pairs_alone_can_be_searched(club: LoadedTask) -> None:
+    search = {key: SEARCH[key] for key in ("training.lr", "training.weight_decay")}
+    config = replace(CONFIG.with_values({"model.backbone": "gcn", "model.encodings.*.start": "unit"}), search=search)
+    halving = replace(CONFIG.halving, apart="")
+    found = halve(NodeTrainer(config, club, CPU), halving, seeds=[0, 1], splits=[0, 1, 2])
+    assert [trial.stage for trial in found.trials] == ["screen", "longer", "final"]
+    assert len(found.trials[0].pairs) == 4
+    assert len(found.runs) == 6
+    assert all(set(record.values) == set(search) for record in found.runs)
+
+
 def test_nothing_can_be_trained(club: LoadedTask) -> None:
     small = CONFIG.with_values({"model.max_parameters": 1})
     with pytest.raises(ArgumentError, match=r"no combination of the search could be trained; the last: the model has"):

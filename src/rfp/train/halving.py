@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rfp.errors import ArgumentError
@@ -125,7 +126,8 @@ def next_step(
     tried = {point_text(outer_values(trial.values)) for trial in screened}
     if len(tried) < halving.tries:
         waiting = (point for point in design(config, halving) if point_text(point) not in tried)
-        point = next(waiting, None) or next(_neighbours(config, halving, screened, tried), None)
+        # One after the other: the only point of a search of pairs alone has no values.
+        point = next(chain(waiting, _neighbours(config, halving, screened, tried)), None)
         if point is not None:
             pairs = tuple((lr, wd) for lr in config.search[IN_PROGRAM[0]] for wd in config.search[IN_PROGRAM[1]])
             few = tuple(splits[: halving.screen_splits])
