@@ -16,8 +16,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 # Called by kernels only, so neither cached nor callable from Python, which is quicker to compile.
 allocating_helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-# One that makes no array and returns none. Its caller holds what it is given, so nobody needs to count who does: Numba's
-# counters are dozens of atomic additions a step of a small graph.
+# One that makes no array and returns none. Its caller holds what it is given, so nobody needs to count who does:
+# Numba's counters are dozens of atomic additions a step of a small graph.
 helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
