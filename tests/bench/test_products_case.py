@@ -10,6 +10,7 @@ import pytest
 from rfp.bench import products_case
 from rfp.bench.cases import CASES
 from rfp.bench.generated_graphs import molecule_like
+from rfp.bench.molecule_task import drawn_task
 from rfp.bench.training_case import Epochs
 from rfp.nn import RFPModel, TrajectoryProducts, trajectory_products
 
@@ -45,6 +46,26 @@ def test_models_differ_in_their_products_alone(monkeypatch: pytest.MonkeyPatch) 
         for model, _ in asked
     ]
     assert weighted == [[], [False], [False, False], [True], [False]]
+
+
+def test_batches_are_made_without_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = drawn_task(molecule_like(30))
+    drawn: list[int] = []
+    draw = RFPModel.draw_grams
+
+    def counted(model: RFPModel, data: Any, **more: Any) -> Any:
+        drawn.append(data.num_nodes)
+        return draw(model, data, **more)
+
+    monkeypatch.setattr(RFPModel, "draw_grams", counted)
+    without = {**products_case.NODES, "embed": "linear", "encodings": []}
+    assert len(products_case._gathered(without, loaded=loaded, device="cpu", count=1)) == 1
+    assert not drawn
+    seconds = products_case._gathered(products_case.NODES, loaded=loaded, device="cpu", count=2)
+    assert len(seconds) == 2
+    assert min(seconds) > 0
+    sizes = loaded.graphs.ptr.diff()[loaded.rows("train", 0)]
+    assert drawn == [int(sizes.sum())] * 4  # every node once in each epoch, those that are not timed included
 
 
 class _Loaded:

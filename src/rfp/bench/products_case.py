@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import torch
 
 from rfp.bench.contender import Contender, missing
 from rfp.bench.gate import gate
@@ -17,6 +20,7 @@ from rfp.bench.training_case import FEW_MOLECULES, PRODUCTS_ROW, epochs
 from rfp.data.loaded import LoadedTask
 from rfp.nn import trajectory_products
 from rfp.train.batches import Batches
+from rfp.train.run_config import RunConfig
 
 # Epochs that are timed.
 EPOCHS_TIMED = {"cpu": 1, "cuda": 8}
@@ -49,6 +53,12 @@ def with_products(device: str, data_root: Path | None) -> Iterator[Contender]:
         yield Contender(f"with {name}", partial(steps, model), share=share, own_times=True)
         if kind == "cuda":  # on a CPU it is the only one
             yield Contender(f"with {name}, plain", partial(steps, model, plain=True), share=share, own_times=True)
+    if kind == "cuda":  # what a step would take less if nothing of a trajectory had to be drawn or written
+        gathered = partial(_gathered, loaded=loaded, device=device, count=EPOCHS_TIMED[kind])
+        yield Contender("of it gathering alone", partial(gathered, without), share=share, own_times=True)
+        yield Contender(
+            "of it gathering and drawing, products of nodes", partial(gathered, NODES), share=share, own_times=True
+        )
 
 
 def _steps(model: dict[str, Any], *, loaded: LoadedTask, device: str, count: int, plain: bool = False) -> list[float]:
@@ -57,3 +67,34 @@ def _steps(model: dict[str, Any], *, loaded: LoadedTask, device: str, count: int
         return epochs(model, loaded, device, count, BATCH).steps
     with patch.object(trajectory_products, "kernels_multiply", return_value=False):
         return epochs(model, loaded, device, count, BATCH).steps
+
+
+def _gathered(model: dict[str, Any], *, loaded: LoadedTask, device: str, count: int) -> list[float]:
+    """Seconds in which the batches of each epoch are made as a training makes them, and no step is taken."""
+    from rfp.nn import RFPModel
+
+    here = loaded.to(device)
+    drawing = RFPModel(RunConfig.from_dict({"data": "zinc", "model": model}).model_config(here)).to(device).train()
+    encoder = drawing.encoders[0] if drawing.encoders else None
+    batches = Batches(
+        here,
+        "train",
+        0,
+        batch_size=BATCH,
+        seed=0,
+        draw=None if encoder is None else lambda data, graph: drawing.draw_grams(data, graph=graph),
+        drawn_as="grams",
+        bytes_per_node=0 if encoder is None else 4 * encoder.drawn_channels,
+        sort=True,
+    )
+    seconds = []
+    untimed = 2
+    with torch.no_grad():
+        for batches.epoch in range(count + untimed):
+            begin = time.perf_counter()
+            for _ in batches:
+                pass
+            if device == "cuda":
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - begin)
+    return seconds[untimed:]

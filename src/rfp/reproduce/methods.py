@@ -217,8 +217,9 @@ def ablation_rows() -> dict[str, Row]:
     usual: dict[str, Any] = {"k": 32, "normalize_every": 8, "start": "orthonormal"}
     products: dict[str, Any] = {"embed": "products", "edge_products": True, "product_weights": True}
 
-    def changed(name: str, label: str, *operators: str, **values: Any) -> Row:
-        return _row(f"products-{name}", label, rfp_values(*(operators or (L, A)), **(usual | values)), **products)
+    def changed(name: str, label: str, *operators: str, backbone: str = "gine", **values: Any) -> Row:
+        encoding = rfp_values(*(operators or (L, A)), **(usual | values))
+        return _row(f"products-{name}", label, encoding, backbone=backbone, **products)
 
     def apart(name: str, label: str, **model: Any) -> Row:
         # As many channels in all as usual, in trajectories that the network sees one by one: eight times its work.
@@ -238,6 +239,7 @@ def ablation_rows() -> dict[str, Row]:
         changed("A", "Â alone", A),
         changed("AW", "Â, RW", A, WALK),
         changed("LAW", "L̂, Â, RW", L, A, WALK),
+        changed("gps", "GraphGPS in the place of GINE", backbone="gps"),
         apart("apart", "8 trajectories with k=4, apart to the end"),
         apart("pooled", "8 trajectories with k=4, apart in two layers, then pooled", trajectory_layers=2),
         _row("products-linear", "K_embed linear", rfp_values(L, A, **usual)),
