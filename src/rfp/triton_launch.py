@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,19 +64,18 @@ class LoopLaunches:
     """Launches of a loop: under one name always the same kernel, grid and arguments, but for where some tensors lie.
 
     As :class:`RepeatedLaunches`, which builds the arguments anew each time; of a hundred short kernels that is felt.
-    Kernels get addresses in the place of tensors: of each tensor the launcher would ask the driver what it is.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], _Again] = {}
+        self._found: dict[tuple[Any, ...], tuple[Callable[..., None], tuple[Any, ...]]] = {}
 
     def again(self, name: Hashable, *moving: Tensor) -> bool:
         """Launch as under this name before, with these tensors; ``False`` if :meth:`first` must do it."""
-        places = [tensor.data_ptr() for tensor in moving]
-        found = self._found.get((name, *[place % 16 == 0 for place in places]))
+        found = self._found.get((name, *[tensor.data_ptr() % 16 == 0 for tensor in moving]))
         if found is None:
             return False
-        found.launch(*places, *found.others)
+        launch, others = found
+        launch(*moving, *others)
         return True
 
     def first(
@@ -93,23 +92,7 @@ class LoopLaunches:
         compiled = _launch(kernel, grid, moving, fixed, constants, options)
         if _can_be_launched(compiled):
             key = (name, *[tensor.data_ptr() % 16 == 0 for tensor in moving])
-            others = [one.data_ptr() if isinstance(one, Tensor) else one for one in fixed]
-            again = compiled[(*grid, 1, 1)[:3]]
-            self._found[key] = _Again(again, (*others, *constants.values()), tuple(fixed))
-
-
-class _Again(NamedTuple):
-    """A launch to repeat.
-
-    Args:
-        launch: Takes the arguments of the kernel.
-        others: Those after the tensors that move.
-        kept: Tensors whose addresses are among ``others``.
-    """
-
-    launch: Callable[..., None]
-    others: tuple[Any, ...]
-    kept: tuple[Any, ...]
+            self._found[key] = compiled[(*grid, 1, 1)[:3]], (*fixed, *constants.values())
 
 
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
