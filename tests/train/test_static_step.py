@@ -26,6 +26,7 @@ LEARNED = {
     "learned_head_channels": 8,
 }
 GINE = {"backbone": "gine", "edge_encoder": "zinc"}
+GPS = {**GINE, "backbone": "gps"}
 PRODUCTS = {**GINE, "embed": "products", "product_channels": 6}
 
 
@@ -65,6 +66,9 @@ def sharpened(model: RFPModel) -> RFPModel:
         {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss", "edge_products": True},
         {**PRODUCTS, "encodings": [RFP], "edge_products": True, "product_scale": "nodes"},
         {**PRODUCTS, "encodings": [{**LEARNED, "normalization": "l2"}], "edge_products": True},
+        {**GPS, "encodings": [RFP]},
+        {**GPS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss", "norm": "layer"},
+        {**PRODUCTS, **GPS, "encodings": [RFP], "edge_products": True},
     ],
 )
 def test_equals_plain_training(more: dict) -> None:
@@ -171,6 +175,14 @@ def test_learned_operators_are_recordable_where_the_dense_backend_runs(monkeypat
     assert not recordable(model, loaded, "32-true", 1, 4)
 
 
+def test_attention_is_recordable_where_graphs_share_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, loaded = RFPModel({**MODEL, **GPS, "encodings": [RFP]}), molecules(6)  # graphs of 3 to 6 nodes
+    assert recordable(model, loaded, "32-true", 1, 4)
+    monkeypatch.setattr(static_step, "ONE_BLOCK_MAX_SIZE", 5)
+    assert not recordable(model, loaded, "32-true", 1, 4)
+    assert recordable(RFPModel({**MODEL, **GINE, "encodings": [RFP]}), loaded, "32-true", 1, 4)
+
+
 def test_padding_holds_nothing_of_an_earlier_batch() -> None:
     """The same step whatever the padded tensors held before: also what a graph remembers is of one batch."""
     loaded = molecules(40)
@@ -203,6 +215,8 @@ def test_padding_holds_nothing_of_an_earlier_batch() -> None:
         {**PRODUCTS, "encodings": [RFP], "product_scale": "nodes"},
         {**PRODUCTS, "encodings": [{**RFP, "num_trajectories": 3}], "trajectories": "dss"},
         {**PRODUCTS, "encodings": [RFP], "edge_products": True},
+        {**GPS, "encodings": [RFP]},
+        {**PRODUCTS, **GPS, "encodings": [RFP], "edge_products": True},
     ],
 )
 def test_recorded_on_a_gpu(more: dict, monkeypatch: pytest.MonkeyPatch) -> None:

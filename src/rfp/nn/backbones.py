@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, GINConv, GINEConv, GPSConv, GraphConv
+from torch_geometric.nn import GCNConv, GINConv, GINEConv, GraphConv
 
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.graph import Graph
-from rfp.nn.dss import DSS, call_over_leading
+from rfp.nn.dss import DSS
 from rfp.nn.gcn import GCNMatrix
 from rfp.nn.layers import MLP, FeatureNorm, activation
 from rfp.nn.neighbors import add_neighbors
+from rfp.nn.node_attention import NodeAttention
 from rfp.nn.readout import aggregate_trajectories
+from rfp.ragged import offsets
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,7 @@ class Edges:
 
 
 class _Layer(nn.Module):
-    """A PyG convolution called with the part of :class:`Edges` it understands."""
-
-    broadcasts = True
+    """A PyG convolution that takes ``[..., n, d]``, called with the part of :class:`Edges` it understands."""
 
     def __init__(self, conv: nn.Module) -> None:
         super().__init__()
@@ -53,7 +53,8 @@ class _Layer(nn.Module):
         self.conv.reset_parameters()  # type: ignore[operator]
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        return call_over_leading(self.conv, x, edges.index, broadcast=self.broadcasts)
+        out: Tensor = self.conv(x, edges.index)
+        return out
 
 
 class _Perceptron(_Layer):
@@ -64,7 +65,8 @@ class _Perceptron(_Layer):
 
 class _Weighted(_Layer):
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        return call_over_leading(self.conv, x, edges.index, edges.weight, broadcast=self.broadcasts)
+        out: Tensor = self.conv(x, edges.index, edges.weight)
+        return out
 
 
 class _GCN(_Weighted):
@@ -96,15 +98,6 @@ class _GINE(_GIN):
     reads_edge_features = True
 
 
-class _Transformer(_Layer):
-    # Attention over the nodes of a graph needs [n, d]: one call a trajectory.
-    broadcasts = False
-
-    def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        local = {} if edges.attr is None else {"edge_attr": edges.attr}
-        return call_over_leading(self.conv, x, edges.index, edges.batch, broadcast=False, **local)
-
-
 @dataclass(frozen=True)
 class LayerOptions:
     """What a layer's constructor may use."""
@@ -115,6 +108,40 @@ class LayerOptions:
     dropout: float
     num_heads: int
     edge_features: bool
+
+
+class _GPS(nn.Module):
+    r"""GraphGPS: message passing and attention to all nodes of the graph, side by side, then a perceptron.
+
+    .. math:: y = \mathrm{norm}_1(x + \mathrm{conv}(x)) + \mathrm{norm}_2(x + \mathrm{attention}(x)), \qquad
+              \mathrm{norm}_3(y + \mathrm{MLP}(y))
+    """
+
+    def __init__(self, local: _GIN, o: LayerOptions) -> None:
+        super().__init__()
+        self.local = local
+        self.attention = NodeAttention(o.channels, o.num_heads)
+        self.norms = nn.ModuleList(FeatureNorm(o.norm, o.channels) for _ in range(3))
+        self.mlp = MLP(o.channels, o.channels, hidden_channels=2 * o.channels, act=o.act, dropout=o.dropout)
+        self.dropout = nn.Dropout(o.dropout)
+
+    def reset_parameters(self) -> None:
+        for part in (self.local, self.attention, *self.norms, self.mlp):
+            part.reset_parameters()
+
+    def forward(self, x: Tensor, edges: Edges) -> Tensor:
+        graph = edges.graph if edges.graph is not None else _graph_of(x, edges)
+        first, second, third = self.norms
+        y = first(x + self.dropout(self.local(x, edges)))
+        y = y + second(x + self.dropout(self.attention(x, graph)))
+        out: Tensor = third(y + self.dropout(self.mlp(y)))
+        return out
+
+
+def _graph_of(x: Tensor, edges: Edges) -> Graph:
+    """A graph of these edges, with the graphs of a batch apart."""
+    ptr = None if edges.batch is None else offsets(torch.bincount(edges.batch))
+    return Graph.unchecked(edges.index, x.size(-2), ptr=ptr)
 
 
 def _mlp(o: LayerOptions) -> _Layer:
@@ -141,27 +168,12 @@ def _gine(o: LayerOptions) -> _Layer:
     return _GINE(GINEConv(_update(o), train_eps=True))
 
 
-def _gps(o: LayerOptions) -> _Layer:
-    local = GINEConv(_update(o)) if o.edge_features else GINConv(_update(o))
-    if o.channels % o.num_heads:
-        raise ArgumentError(
-            f"num_heads={o.num_heads} must divide the width {o.channels} of a GPS layer; try {_divisor(o)} heads"
-        )
-    norms = {"batch": "batch_norm", "layer": "layer_norm", "none": None}
-    conv = GPSConv(o.channels, local, heads=o.num_heads, dropout=o.dropout, act=_torch_name(o.act), norm=norms[o.norm])
-    return _Transformer(conv)
-
-
-def _divisor(o: LayerOptions) -> int:
-    return max(h for h in range(1, o.num_heads + 1) if o.channels % h == 0)
-
-
-def _torch_name(act: str) -> str:
-    return "identity" if act == "none" else act
+def _gps(o: LayerOptions) -> _GPS:
+    return _GPS(_GINE(GINEConv(_update(o))) if o.edge_features else _GIN(GINConv(_update(o))), o)
 
 
 # A new backbone is one function and one line here.
-BACKBONES: dict[str, Callable[[LayerOptions], _Layer]] = {
+BACKBONES: dict[str, Callable[[LayerOptions], nn.Module]] = {
     "mlp": _mlp,
     "gcn": _gcn,
     "graph_conv": _graph_conv,
@@ -229,10 +241,11 @@ class Backbone(nn.Module):
         if apart is not None and not 0 <= apart <= num_layers:
             raise ArgumentError(f"trajectory_layers must be from 0 to num_layers={num_layers}, got {apart}")
         self.apart, self.pooling = apart, pooling
+        self._attends = name == "gps"
         options = LayerOptions(channels, norm, act, dropout, num_heads, edge_features)
         layers = [BACKBONES[name](options) for _ in range(num_layers)]
         self.layers = nn.ModuleList(
-            # The adapters loop over trajectories themselves where needed, so DSS may always hand them all at once.
+            # All layers take leading dimensions, so DSS may always hand them all trajectories at once.
             layer
             if dss is None or (apart is not None and number >= apart)
             else DSS(layer, aggregation=dss, broadcast=True)
@@ -244,8 +257,9 @@ class Backbone(nn.Module):
         self.residual = residual
 
     def forward(self, x: Tensor, edges: Edges) -> Tensor:
-        if edges.graph is None and x.is_cuda and not torch.compiler.is_compiling():
-            edges = replace(edges, graph=Graph.unchecked(edges.index, x.size(-2)))
+        if edges.graph is None and (x.is_cuda or self._attends) and not torch.compiler.is_compiling():
+            graph = _graph_of(x, edges) if self._attends else Graph.unchecked(edges.index, x.size(-2))
+            edges = replace(edges, graph=graph)
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             if number == self.apart:
                 x = self._pooled(x)

@@ -26,11 +26,12 @@ from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.layers import real_rows
 from rfp.nn.learned_operator import LEARNED_MAX_WORDS
 from rfp.nn.neighbors import SortedEdges, keep_sorted, sorted_edges
+from rfp.nn.padding import ONE_BLOCK_MAX_SIZE
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
 
 # Layers that read a padded batch and never ask the device for a size.
-RECORDABLE = ("gin", "gine", "mlp")
+RECORDABLE = ("gin", "gine", "gps", "mlp")
 # Steps before the recording: libraries allocate what they need in the first ones.
 STEPS_BEFORE_RECORDING = 3
 # Batches larger than all but one in a million are padded to; a larger one is computed as it is.
@@ -40,14 +41,17 @@ _DEVIATIONS = 5.0
 def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices: int, batch_size: int) -> bool:
     """Whether steps of this model can be recorded: no decision on the host may depend on what is computed.
 
-    Learned operators allow it where the ``learned`` backend computes their trajectories.
+    Learned operators allow it where the ``learned`` backend computes their trajectories, attention where all graphs
+    share one padded block.
     """
+    largest = int(loaded.graphs.ptr.diff().max())
     return (
         not loaded.task.level.shares_graphs  # every row of a batch counts
         and model.config.backbone in RECORDABLE
         and precision != "16-mixed"  # whose scaler looks at the gradients
         and num_devices == 1
-        and _learned_by_kernels(model, int(loaded.graphs.ptr.diff().max()), batch_size)
+        and (model.config.backbone != "gps" or largest <= ONE_BLOCK_MAX_SIZE)
+        and _learned_by_kernels(model, largest, batch_size)
     )
 
 

@@ -169,7 +169,7 @@ class TrainingLoop:
     @property
     def _reads_sorted_edges(self) -> bool:
         learned = any(encoder.learned for encoder in self.model.drawn)  # which sum over neighbours too
-        return learned or self.model.config.backbone in ("gin", "gine")
+        return learned or self.model.config.backbone in ("gin", "gine", "gps")
 
     @torch.no_grad()
     def _draw(self, data: Any, graph: Graph) -> list[Tensor]:
