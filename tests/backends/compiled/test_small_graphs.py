@@ -69,6 +69,34 @@ def batch(sizes, num_operators=2, seed=0, rank=None):
     return blocks, [torch.from_numpy(x) for x in (crow, col, values, ptr)]
 
 
+def sparse_batch(patterns, num_operators=2, seed=0):
+    """Random operators on sparse patterns, given as lists of neighbours: as :func:`batch`."""
+    rng = np.random.default_rng(seed)
+    sizes = [len(pattern) for pattern in patterns]
+    ptr = np.concatenate([[0], np.cumsum(sizes)])
+    blocks, values, crow, col = [], [], [0], []
+    for pattern, start in zip(patterns, ptr, strict=False):
+        weights = rng.standard_normal((num_operators, sum(map(len, pattern))))
+        row = np.repeat(np.arange(len(pattern)), [len(neighbours) for neighbours in pattern])
+        column = np.array([j for neighbours in pattern for j in neighbours], int)
+        matrices = np.zeros((num_operators, len(pattern), len(pattern)))
+        matrices[:, row, column] = weights
+        blocks.append(list(matrices))
+        values.append(weights)
+        crow += (crow[-1] + np.cumsum([len(neighbours) for neighbours in pattern])).tolist()
+        col += (column + start).tolist()
+    arrays = np.array(crow, np.int32), np.array(col, np.int32), np.concatenate(values, 1), ptr
+    return blocks, [torch.from_numpy(x) for x in arrays]
+
+
+def path(n):
+    return [[j for j in (i - 1, i, i + 1) if 0 <= j < n] for i in range(n)]
+
+
+def star(n):
+    return [list(range(n)), *([0] for _ in range(n - 1))]
+
+
 def exact(arguments):
     """As if products had no rounding."""
     return torch.zeros(len(arguments[2]), len(arguments[3]) - 1, dtype=torch.float64)
@@ -96,6 +124,26 @@ class TestSmallGraphs:
         expected, expected_zeros = expected_trajectories(blocks, features.numpy(), 4, every, normalization, 1e-9)
         np.testing.assert_allclose(got, expected, atol=1e-7 * max(1, np.abs(expected).max()))
         np.testing.assert_array_equal(zeros, expected_zeros)
+
+    @pytest.mark.parametrize("normalization", [NONE, L2, QR])
+    @pytest.mark.parametrize("k", [3, 16, 20])
+    def test_rows_of_all_lengths(self, k, normalization):
+        """Nearly equal ones are filled up with zeros, a star's are not; some are empty."""
+        halves = [[], [0, 3], [], [1, 2, 3], [4]]
+        blocks, arguments = sparse_batch([path(23), star(40), halves, [[]], path(1), path(18), [[]] * 3])
+        features = normal(sum(len(operators[0]) for operators in blocks), 2, k, dtype=torch.float64)
+        got, zeros = run(arguments, features, 3, 1, normalization, 1e-9)
+        expected, expected_zeros = expected_trajectories(blocks, features.numpy(), 3, 1, normalization, 1e-9)
+        np.testing.assert_allclose(got, expected, atol=1e-7 * max(1, np.abs(expected).max()))
+        np.testing.assert_array_equal(zeros, expected_zeros)
+
+    def test_values_of_either_type(self):
+        _, arguments = sparse_batch([path(23), star(9)])
+        arguments[2] = arguments[2].float()
+        features = normal(32, 1, 16)
+        narrow, _ = run(arguments, features, 4, 1, QR, 2e-6)
+        arguments[2] = arguments[2].double()
+        np.testing.assert_array_equal(narrow, run(arguments, features, 4, 1, QR, 2e-6)[0])
 
     def test_float32_and_no_steps(self):
         blocks, arguments = batch([12, 20])

@@ -18,7 +18,12 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 allocating_helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # One that makes no array and returns none. Its caller holds what it is given, so nobody needs to count who does:
 # Numba's counters are dozens of atomic additions a step of a small graph.
-helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+rare_helper = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+# One that is called often: it becomes a part of its caller, which hands over no arrays, seven words each, and whose
+# constants are known in it.
+helper = njit(
+    nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True
+)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

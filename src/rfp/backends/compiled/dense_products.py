@@ -19,6 +19,7 @@ from rfp.backends.compiled.vectors import (
     eight_zeros,
     fma,
     fma_of_four,
+    half_of_eight,
     lane,
     vload,
     vload_eight,
@@ -130,6 +131,15 @@ def _tile_of_eight(a, r, w, j, out, lanes):
     vstore_eight(add_product(eight_zeros(a, lanes), a, r, w, j, 0, j + lanes, lanes), out, r, j)
 
 
+@njit(inline="always")
+def _tile_at_the_diagonal(a, r, w, j, out):
+    """Sixteen columns, the first eight of which are zero in the last eight rows of w."""
+    both = add_product(eight_zeros(a, 16), a, r, w, j, 0, j + 8, 16)
+    second = add_product(half_of_eight(both, 1), a, r, w, j + 8, j + 8, j + 16, 8)
+    vstore_eight(half_of_eight(both, 0), out, r, j)
+    vstore_eight(second, out, r, j + 8)
+
+
 @helper
 def _multiply_upper_in_eights(a, rows, w, out):
     """The same sums, eight rows at a time and 128 bytes of each while there are as many."""
@@ -140,7 +150,7 @@ def _multiply_upper_in_eights(a, rows, w, out):
         j += 32
     while j + 16 <= width:
         for r in range(0, rows, 8):
-            _tile_of_eight(a, r, w, j, out, 16)
+            _tile_at_the_diagonal(a, r, w, j, out)
         j += 16
     if j < width:
         for r in range(0, rows, 8):

@@ -6,10 +6,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from rfp.backends.compiled.cached import helper
+from rfp.backends.compiled.cached import helper, rare_helper
 from rfp.backends.compiled.dense_products import accumulate_gram, multiply_upper
 from rfp.backends.compiled.inverse_factor import inverse_factor
-from rfp.backends.compiled.vectors import clear_rows, fma, sum_of_lanes, vload, vstore, vzeros
+from rfp.backends.compiled.vectors import (
+    clear_rows,
+    count_zeros,
+    diagonal_of_rows,
+    fma,
+    largest_of_lanes,
+    sum_of_lanes,
+    vload,
+    vload_eight,
+    vmax,
+    vstore,
+    vzeros,
+)
 
 # One Cholesky pass in float64 loses (condition number)² x 1e-16 of orthogonality. Beyond this bound on
 # ||a||_F ||R⁻¹||_F, which is at least the condition number, Gram-Schmidt takes over: 1 step in 200 for molecules. Below
@@ -17,7 +29,7 @@ from rfp.backends.compiled.vectors import clear_rows, fma, sum_of_lanes, vload, 
 _MAX_CONDITION = 1e3
 
 
-@helper
+@rare_helper
 def _gram_schmidt(a, n, k, threshold, noise, alpha, coefficients, q):
     """q = Gram-Schmidt basis of a (overwritten); a residual <= threshold, or <= noise times its amplification, leaves a
     zero column.
@@ -60,42 +72,66 @@ def _gram_schmidt(a, n, k, threshold, noise, alpha, coefficients, q):
 
 
 @helper
-def normalize_columns(a, n, k, orthogonal, twice, tolerance, lengths, noise, g, w, out):
-    """out = N(a) for one graph (a is overwritten); returns the number of zero columns it leaves.
+def gram_and_squares(a, n, g, squares):
+    """g = aᵀ a, and its diagonal: the squares of the norms of the columns."""
+    clear_rows(g, g.shape[0])
+    accumulate_gram(a, n, g)
+    for c in range(0, g.shape[1], 8):
+        vstore(diagonal_of_rows(vload_eight(g, c, c, 8)), squares, (c,))
 
-    ``lengths`` are the norms of the columns, ``noise`` is what they owe to rounding, ``[width]`` each; the latter is
-    overwritten.
-    """
-    trace, largest, loudest = 0.0, 0.0, 0.0
-    for i in range(k):
-        trace, largest, loudest = trace + lengths[i] ** 2, max(largest, lengths[i]), max(loudest, noise[i])
-    if not orthogonal or not np.isfinite(trace):  # what is not finite becomes NaN: the caller sees it
-        for i in range(k):
-            w[0, i] = 0.0 if lengths[i] <= noise[i] else 1.0 / lengths[i]
-        for r in range(n):
-            for c in range(0, g.shape[1], 8):
-                vstore(fma(vzeros(g, 8), vload(w, (0, c), 8), vload(a, (r, c), 8)), out, (r, c))
-    else:
-        clear_rows(g, g.shape[0])
-        accumulate_gram(a, n, g)
-        threshold = tolerance * largest
-        least = max(trace / _MAX_CONDITION**2, threshold**2)
-        if trace * inverse_factor(g, k, least, loudest, noise, w) <= _MAX_CONDITION**2:
-            multiply_upper(a, n, w, out)
-            if twice:
-                for r in range(n):
-                    for c in range(0, g.shape[1], 8):
-                        vstore(vload(out, (r, c), 8), a, (r, c))
-                clear_rows(g, g.shape[0])
-                accumulate_gram(a, n, g)
-                inverse_factor(g, k, 0.0, 0.0, noise, w)
-                multiply_upper(a, n, w, out)
-        else:
-            _gram_schmidt(a, n, k, threshold, loudest, noise, g[0], out)
+
+@helper
+def _scale_columns(a, n, k, squares, noise, w, out):
+    """Columns of length 1; what is not finite becomes NaN: the caller sees it."""
+    for c in range(k):
+        length = np.sqrt(squares[c])
+        w[0, c] = 0.0 if length <= noise[c] else 1.0 / length
+    for r in range(n):
+        for c in range(0, a.shape[1], 8):
+            vstore(fma(vzeros(a, 8), vload(w, (0, c), 8), vload(a, (r, c), 8)), out, (r, c))
+
+
+@helper
+def _zero_columns(a, n, k):
     zeros = k
     for c in range(k):
         for r in range(n):
-            if out[r, c] != 0.0:
+            if a[r, c] != 0.0:
                 zeros -= 1
                 break
+    return zeros
+
+
+@helper
+def normalize_columns(a, n, k, orthogonal, twice, tolerance, squares, noise, g, w, out):
+    """out = N(a) for one graph (a is overwritten); returns the number of zero columns it leaves.
+
+    ``squares`` are those of the norms of the columns, ``noise`` is what the norms owe to rounding, ``[width]`` each; g
+    is the Gram matrix of a where ``orthogonal``. All three are overwritten.
+    """
+    sums, longest, noisiest = vzeros(a, 8), vzeros(a, 8), vzeros(a, 8)
+    for c in range(0, a.shape[1], 8):
+        part = vload(squares, (c,), 8)
+        sums, longest = fma(sums, 1.0, part), vmax(part, longest)
+        noisiest = vmax(vload(noise, (c,), 8), noisiest)
+    trace, loudest = sum_of_lanes(sums), largest_of_lanes(noisiest)
+    if not orthogonal or not np.isfinite(trace):
+        _scale_columns(a, n, k, squares, noise, w, out)
+        return _zero_columns(out, n, k)
+    threshold = tolerance * np.sqrt(largest_of_lanes(longest))
+    least = max(trace / _MAX_CONDITION**2, threshold**2)
+    if not trace * inverse_factor(g, k, least, loudest, noise, w) <= _MAX_CONDITION**2:
+        _gram_schmidt(a, n, k, threshold, loudest, noise, g[0], out)
+        return _zero_columns(out, n, k)
+    multiply_upper(a, n, w, out)
+    if twice:
+        for r in range(n):
+            for c in range(0, g.shape[1], 8):
+                vstore(vload(out, (r, c), 8), a, (r, c))
+        gram_and_squares(a, n, g, squares)
+        inverse_factor(g, k, 0.0, 0.0, noise, w)
+        multiply_upper(a, n, w, out)
+    zeros = k - a.shape[1]  # less those of the columns that fill up the last vector
+    for c in range(0, a.shape[1], 8):
+        zeros += count_zeros(diagonal_of_rows(vload_eight(w, c, c, 8)))
     return zeros

@@ -15,6 +15,7 @@ from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, models, register_model
 
 from rfp.backends.compiled.cached import allocating_helper
@@ -207,6 +208,94 @@ def add_product(sums, x, i, y, j, first, last, lanes):
         s6 = fma(s6, number_at(x, i + 6, r), right)
         s7 = fma(s7, number_at(x, i + 7, r), right)
     return s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@njit(inline="always")
+def largest_of_lanes(v):
+    left = max(max(lane(v, 0), lane(v, 1)), max(lane(v, 2), lane(v, 3)))
+    return max(left, max(max(lane(v, 4), lane(v, 5)), max(lane(v, 6), lane(v, 7))))
+
+
+@intrinsic
+def vmax(_: Any, a: Any, b: Any) -> Any:
+    """The larger of each two numbers; b where one is not a number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
+
+    return a(a, b), generate
+
+
+@intrinsic
+def count_zeros(_: Any, v: Any) -> Any:
+    """How many of the numbers are zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = builder.fcmp_ordered("==", args[0], ir.Constant(v.llvm, None))
+        bits = builder.bitcast(zero, ir.IntType(v.lanes))
+        return builder.zext(builder.ctpop(bits), ir.IntType(64))
+
+    return types.int64(v), generate
+
+
+@intrinsic
+def diagonal_of_rows(_: Any, rows: Any) -> Any:
+    """Number c of row c, of as many rows as they have numbers: without what a processor calls a gather."""
+    vector = rows.dtype
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bit, rows_in_registers = ir.IntType(1), cgutils.unpack_tuple(builder, args[0])
+        found = rows_in_registers[0]
+        for place, row in enumerate(rows_in_registers):
+            here = [ir.Constant(bit, int(c == place)) for c in range(vector.lanes)]
+            found = builder.select(ir.Constant(ir.VectorType(bit, vector.lanes), here), row, found)
+        return found
+
+    return vector(rows), generate
+
+
+@intrinsic(prefer_literal=True)
+def half(_: Any, v: Any, which: Any) -> Any:
+    """The first half (0) or the second (1) of the numbers."""
+    target = Vector(v.dtype, v.lanes // 2)
+    places = [ir.Constant(ir.IntType(32), which.literal_value * target.lanes + c) for c in range(target.lanes)]
+    chosen = ir.Constant(ir.VectorType(ir.IntType(32), target.lanes), places)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.shuffle_vector(args[0], args[0], chosen)
+
+    return target(v, which), generate
+
+
+@njit(inline="always")
+def half_of_eight(sums, which):
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    return (
+        half(s0, which),
+        half(s1, which),
+        half(s2, which),
+        half(s3, which),
+        half(s4, which),
+        half(s5, which),
+        half(s6, which),
+        half(s7, which),
+    )
+
+
+@intrinsic
+def of_width(_: Any, array: Any, width: Any) -> Any:
+    """The same array, whose last axis is as long as the tuple ``width``: the compiler sees that in its type, and
+    addresses become constants. An empty tuple tells it nothing.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = context.make_array(array)(context, builder, args[0])
+        if len(width):
+            rows = cgutils.unpack_tuple(builder, made.shape)[:-1]
+            made.shape = cgutils.pack_array(builder, [*rows, context.get_constant(types.intp, len(width))])
+        return impl_ret_borrowed(context, builder, array, made._getvalue())
+
+    return array(array, width), generate
 
 
 @allocating_helper
