@@ -113,6 +113,24 @@ def test_one_graph_is_kept_and_drawn_anew() -> None:
     assert [int(first.drawn[0]), int(second.drawn[0])] == [0, 1]
 
 
+@pytest.mark.parametrize(("limit", "times"), [(10**6, 1), (10, 3)])
+def test_a_draw_that_is_always_the_same_is_kept(limit: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_DRAWN", limit)
+    made: list[Tensor] = []
+
+    def draw(data: Any, graph: Graph) -> list[Tensor]:
+        made.append(torch.full((1, graph.num_nodes, 2), float(len(made))))
+        return [made[-1]]
+
+    batches = Batches(molecules(20), "val", 0, batch_size=3, draw=draw, draw_once=True, bytes_per_node=8)
+    rounds = [[batch.drawn for batch in batches] for _ in range(3)]
+    assert len(made) == times * len(batches)
+    for number, drawn in enumerate(rounds):
+        first = (number if times == 3 else 0) * len(batches)
+        for i, (one,) in enumerate(drawn):  # type: ignore[misc]
+            assert one is made[first + i]
+
+
 def test_processes_share_every_batch() -> None:
     loaded = molecules(21)  # 11 of them train: batches of 4, 4 and 3 graphs
     shares = [Batches(loaded, "train", 0, batch_size=4, seed=3, share=(rank, 2)) for rank in range(2)]

@@ -1,5 +1,7 @@
 """Predictions of a part and their average over draws."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from rfp.train.evaluation import predict_batches, score
 
 from .test_batches import molecules
 
-MODEL = {
+MODEL: dict[str, Any] = {
     "out_channels": 1,
     "node_encoder": "zinc",
     "hidden_channels": 8,
@@ -39,6 +41,43 @@ def test_mean_over_draws(kind: str) -> None:
     assert not torch.allclose(answers[0], answers[1])
     expected = torch.stack(answers).mean(0)
     torch.testing.assert_close(mean.sigmoid() if kind == "binary" else mean, expected, atol=1e-5, rtol=1e-4)
+
+
+LEARNED = {"name": "rfp", "num_channels": 3, "num_steps": 2, "operators": ["normalized_adjacency", "learned"]}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"encodings": [LEARNED]},
+        {"encodings": [{**LEARNED, "eval_draws": 2}]},
+        {"encodings": [{**MODEL["encodings"][0], "num_trajectories": 3}], "trajectories": "dss"},
+        {"embed": "products", "product_scale": "nodes"},
+        {"encodings": [{"name": "rnf", "num_channels": 3}, *MODEL["encodings"]]},
+    ],
+)
+@pytest.mark.parametrize("draws", [1, 3])
+def test_what_is_kept_is_what_would_be_drawn(more: dict, draws: int) -> None:
+    """Draws of an evaluation, kept with the batches while weights change, with Gram matrices where these are read."""
+    torch.manual_seed(0)
+    model = RFPModel({**MODEL, **more}).train()
+    kept = Batches(
+        molecules(20),
+        "val",
+        0,
+        batch_size=2,
+        draw=lambda data, graph: (model.draw_grams if model.reads_grams else model.draw)(data, graph=graph),
+        drawn_as="grams" if model.reads_grams else "drawn",
+        draw_once=True,
+    )
+    for _ in range(2):
+        expected, _ = predict_batches(model, Batches(molecules(20), "val", 0, batch_size=2), "regression", draws)
+        prediction, _ = predict_batches(model, kept, "regression", draws)
+        torch.testing.assert_close(prediction, expected, atol=1e-5, rtol=1e-4)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
 
 
 def test_nodes_that_count() -> None:

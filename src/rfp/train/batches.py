@@ -25,6 +25,8 @@ DrawBatch = Callable[[Any, Graph], list[Tensor]]
 # Random encodings drawn at once for the steps to come, in bytes. On a GPU enough to spread the cost of a call thin; on
 # a CPU what stays in cache.
 DRAWN_AT_ONCE = {"cuda": 1 << 30, "cpu": 1 << 23}
+# Bytes of random encodings that are kept from one evaluation to the next.
+KEPT_DRAWN = 1 << 29
 # Batches gathered at once.
 GATHERED_AT_ONCE = 128
 # Separates the order of the graphs from everything else that is drawn from the seed.
@@ -77,6 +79,8 @@ class Batches:
         share: (rank, number of processes): process r of p gets graphs r, r + p, r + 2p, … of each batch.
         draw: Draws the random encodings; ``None`` leaves that to the model.
         drawn_as: See :class:`Batch`.
+        draw_once: Whether what is drawn for batches that are kept stays with them, as that of an evaluation may: it is
+            the same at every call. More than :data:`KEPT_DRAWN` bytes are drawn each time nevertheless.
         bytes_per_node: Size of what ``draw`` returns.
         draw_signs: Changes the signs of stored eigenvectors, as ``RFPModel.draw_signs`` does; ``None`` leaves that to
             the model.
@@ -94,6 +98,7 @@ class Batches:
         share: tuple[int, int] = (0, 1),
         draw: DrawBatch | None = None,
         drawn_as: str = "drawn",
+        draw_once: bool = False,
         bytes_per_node: int = 0,
         draw_signs: Callable[[Any, Graph], None] | None = None,
         sort: bool = False,
@@ -111,6 +116,7 @@ class Batches:
         self._nodes, self._edges, self._rows = (
             ptr.diff().cpu() for ptr in (self.graphs.ptr, self.graphs.edge_ptr, self._row_ptr)
         )
+        self._draw_once = draw_once and int(self.sizes()[0].sum()) * bytes_per_node <= KEPT_DRAWN
         # One graph, or an order that never changes: made once, and what the graph remembers stays with it.
         self._kept: list[Batch] | None = None
         self._keep = seed is None or len(self.members) == 1
@@ -132,9 +138,10 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         if self._keep:
             if self._kept is None:
-                self._kept = list(self._gathered(self.order()))
+                kept = self._gathered(self.order())
+                self._kept = [self._with_draw(batch) for batch in kept] if self._draw_once else list(kept)
             for batch in self._kept:
-                yield self._with_draw(batch)
+                yield batch if self._draw_once else self._with_draw(batch)
             return
         yield from self._gathered(self.order())
 

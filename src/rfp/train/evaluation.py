@@ -22,7 +22,7 @@ def predict_batches(model: RFPModel, batches: Iterable[Batch], kind: str, draws:
 
     Args:
         model: Left in the mode (training or evaluation) it was in.
-        batches: Batches of the part.
+        batches: Batches of the part; what they have drawn is taken for the first draw.
         kind: Kind of the task. Classes are averaged as probabilities, yes/no answers too (and given back as logits),
             numbers as they are.
         draws: Draws of the random encodings that predictions are averaged over.
@@ -37,8 +37,9 @@ def predict_batches(model: RFPModel, batches: Iterable[Batch], kind: str, draws:
     for batch in batches:
         total = None
         for number in range(draws):
+            drawn = {batch.drawn_as: batch.drawn} if number == 0 and batch.drawn is not None else {}
             with nullcontext() if number == 0 else model.evaluation_draw(number):
-                out = model(batch.data, graph=batch.graph).float()
+                out = model(batch.data, graph=batch.graph, **drawn).float()
             if draws > 1:
                 out = ALL_KINDS[kind].averaged(out)
             total = out if total is None else total + out

@@ -137,6 +137,7 @@ class TrainingLoop:
         beforehand = len(self.model.drawn) > 0
         encoders = cast("Iterable[RandomFeaturePropagation]", self.model.drawn)
         width = sum(encoder.drawn_channels * encoder.settings.num_trajectories for encoder in encoders)
+        drawn_as = "grams" if self.model.reads_grams else "drawn"
         self.batches = {
             "train": Batches(
                 self.loaded,
@@ -146,12 +147,21 @@ class TrainingLoop:
                 seed=self.seed,
                 share=(fabric.global_rank, fabric.world_size),
                 draw=self._draw if beforehand else None,
-                drawn_as="grams" if self.model.reads_grams else "drawn",
+                drawn_as=drawn_as,
                 bytes_per_node=4 * width if beforehand else 0,
                 draw_signs=self._draw_signs if self.model.flips_signs else None,
                 sort=self._reads_sorted_edges and self.loaded.y.is_cuda,
             ),
-            "val": Batches(self.loaded, "val", self.split, batch_size=size * EVALUATION_BATCH),
+            "val": Batches(
+                self.loaded,
+                "val",
+                self.split,
+                batch_size=size * EVALUATION_BATCH,
+                draw=self._draw if beforehand else None,
+                drawn_as=drawn_as,
+                draw_once=True,
+                bytes_per_node=4 * width * max((encoder.eval_draws for encoder in self.model.encoders), default=1),
+            ),
         }
 
     def _pairs(self, fabric: Fabric, batch_size: int) -> dict[str, PartBatches]:
