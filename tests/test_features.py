@@ -123,7 +123,7 @@ def test_normal_features_in_float32_and_float64_are_as_close_as_the_documentatio
     single = random_features(graph, num_channels=8, seed=3)
     double = random_features(graph, num_channels=8, seed=3, dtype=torch.float64)
     assert float((single.double() - double).abs().mean()) < 1.2e-7
-    near_one = torch.arange(2**24 - 2**16, 2**24) << 8
+    near_one = torch.arange(2**24 - 2**16, 2**24)
     radii = [
         _normal(near_one, torch.zeros_like(near_one), dtype)[0].double() for dtype in (torch.float32, torch.float64)
     ]

@@ -8,7 +8,8 @@ The word of a pair of channels ``(2q, 2q + 1)`` of node ``i``, trajectory ``b``,
 
 .. math:: h = mix(mix(mix(seed + (b + 1) G) + key + (i + 1) G) + (q + 1) G)
 
-with :math:`G` the golden-ratio constant; its upper 32 bits serve channel ``2q``, its lower 32 bits ``2q + 1``.
+with :math:`G` the golden-ratio constant; its upper 32 bits serve channel ``2q``, its lower 32 bits ``2q + 1``, of
+which 24 each are used.
 """
 
 from __future__ import annotations
@@ -26,31 +27,33 @@ from rfp.hashing import GOLDEN, mix, mixed_keys, stream_keys
 from rfp.pages import empty
 
 Distribution = str | Callable[[Tensor], Tensor]
+Words = Callable[[int, int], tuple[Tensor, Tensor]]
+DrawnPair = Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]
 
 # Words drawn at a time on a CPU: large enough for threads to share, small enough for the cache (best of 2^12..2^22).
 _CHUNK_WORDS = 1 << 18
 
 
 def _rademacher(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    # The top bit of each 32-bit word is the sign.
-    return 1 - 2 * (high >> 31).to(dtype), 1 - 2 * (low >> 31).to(dtype)
+    # The top bit of each is the sign.
+    return 1 - 2 * (high >> 23).to(dtype), 1 - 2 * (low >> 23).to(dtype)
 
 
 def _uniform(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     # Odd integers in (-2^24, 2^24) scaled by a power of two: exact in float32, symmetric, never 0 or ±1.
     scale = 2.0**-24
-    first = ((high >> 8) * 2 + (1 - 2**24)).to(dtype) * scale
-    return first, ((low >> 8) * 2 + (1 - 2**24)).to(dtype) * scale
+    return (high * 2 + (1 - 2**24)).to(dtype) * scale, (low * 2 + (1 - 2**24)).to(dtype) * scale
 
 
 def _normal(high: Tensor, low: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     # Box-Muller. The radius uses (m + 1/2) 2^-24 in (0, 1), so the logarithm is finite.
-    radius = ((high >> 8).to(dtype).add_(0.5).mul_(2.0**-24)).log_().mul_(-2).sqrt_()
-    angle = (low >> 8).to(dtype).mul_(2 * math.pi * 2.0**-24)
+    radius = (high.to(dtype).add_(0.5).mul_(2.0**-24)).log_().mul_(-2).sqrt_()
+    angle = low.to(dtype).mul_(2 * math.pi * 2.0**-24)
     return angle.cos().mul_(radius), angle.sin_().mul_(radius)
 
 
-DISTRIBUTIONS = {"normal": _normal, "rademacher": _rademacher, "uniform": _uniform}
+# Each makes a pair of numbers of the 24 upper bits of the two halves of a word.
+DISTRIBUTIONS: dict[str, DrawnPair] = {"normal": _normal, "rademacher": _rademacher, "uniform": _uniform}
 
 
 def random_features(
@@ -117,21 +120,42 @@ def random_features(
         return drawn.transpose(0, 1)
     streams = stream_keys(seed, trajectories, device)  # [B]
     channel = torch.arange(1, pairs + 1, device=device) * GOLDEN  # [pairs]
-    out = empty(num_rows, num_trajectories, 2 * pairs, dtype=dtype, device=device)
-    chunk = max(1, (_CHUNK_WORDS if device.type == "cpu" else 1 << 24) // (num_trajectories * pairs))
-    for lo in range(start, stop, chunk):
-        hi = min(stop, lo + chunk)
+
+    def words(lo: int, hi: int) -> tuple[Tensor, Tensor]:
         node = torch.arange(lo + 1, hi + 1, device=device)
         which = None if graph.num_graphs == 1 else graph.batch[lo:hi]
         node = node * GOLDEN + keys if which is None else (node - graph.offsets[which]) * GOLDEN + keys[which]
         word = mix(mix(streams[None, :] + node[:, None])[:, :, None] + channel)  # [rows, B, pairs]
-        first, second = draw((word >> 32) & 0xFFFFFFFF, word & 0xFFFFFFFF, dtype)
-        block = out[lo - start : hi - start].view(hi - lo, num_trajectories, pairs, 2)
-        block[..., 0], block[..., 1] = first, second
-    out = out[:, :, :num_channels]
+        return (word >> 40) & 0xFFFFFF, (word >> 8) & 0xFFFFFF
+
+    out = empty(num_rows, num_trajectories, 2 * pairs, dtype=dtype, device=device)
+    out = fill_features(out, words, start, draw)[:, :, :num_channels]
     if not isinstance(distribution, str):
         out = _check_callable(distribution(out), out)
     return out.transpose(0, 1)
+
+
+def rows_at_a_time(out: Tensor) -> int:
+    """How many rows of ``[rows, B, 2 pairs]`` :func:`fill_features` asks for at most."""
+    return max(1, (_CHUNK_WORDS if out.device.type == "cpu" else 1 << 24) // (out.size(1) * out.size(2) // 2))
+
+
+def fill_features(out: Tensor, words: Words, start: int, draw: DrawnPair) -> Tensor:
+    """Fill ``[rows, B, 2 pairs]`` with the numbers drawn for the nodes from ``start`` on, and return it.
+
+    Args:
+        out: Where to.
+        words: ``(lo, hi) -> ([hi - lo, B, pairs], [hi - lo, B, pairs])``, the 24 upper bits of both halves of the words
+            of nodes lo to hi - 1, int32 or int64.
+        start: The first node.
+        draw: One of :data:`DISTRIBUTIONS`.
+    """
+    chunk = rows_at_a_time(out)
+    for lo in range(0, len(out), chunk):
+        block = out[lo : lo + chunk]
+        pairs = block.view(len(block), out.size(1), out.size(2) // 2, 2)
+        pairs[..., 0], pairs[..., 1] = draw(*words(start + lo, start + lo + len(block)), out.dtype)
+    return out
 
 
 def _check_callable(values: Tensor, uniform: Tensor) -> Tensor:

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from rfp.backends.compiled.cached import helper, kernel
 from rfp.backends.compiled.dense_products import TALL
+from rfp.backends.compiled.drawn_features import compiled_features
 from rfp.backends.compiled.normalized_columns import gram_and_squares, normalize_columns
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import aligned_zeros, fma, of_width, vload, vstore, vzeros
-from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
+from rfp.backends.problem import NORMALIZATION_CODES, Draw, Problem, tell_nobody
 from rfp.normalization import Events, dependence_tolerance
 from rfp.operators import MatrixOperator
 from rfp.pages import empty
@@ -37,10 +38,11 @@ def compiled_trajectory(
     O(P O (m k B + n k² B)); the states of a graph never leave the cache except to be stored.
     """
     operators = cast("tuple[MatrixOperator, ...]", problem.operators)
-    b, n, k = problem.features.shape
+    b, n, k = problem.shape
     steps = problem.num_steps
-    features = problem.features.transpose(0, 1).contiguous()
-    out = empty(n, b, len(operators), steps + 1, k, dtype=problem.features.dtype)
+    drawn = compiled_features(problem.source) if isinstance(problem.source, Draw) else problem.features.transpose(0, 1)
+    features = drawn.contiguous()
+    out = empty(n, b, len(operators), steps + 1, k, dtype=features.dtype)
     units, zeros = problem.rounding_units(), 0
     for start, stop in _runs_of_one_pattern(operators):
         csr = operators[start].csr
