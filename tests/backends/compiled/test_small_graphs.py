@@ -128,7 +128,7 @@ class TestSmallGraphs:
     @pytest.mark.parametrize("normalization", [NONE, L2, QR])
     @pytest.mark.parametrize("k", [3, 16, 20])
     def test_rows_of_all_lengths(self, k, normalization):
-        """Nearly equal ones are filled up with zeros, a star's are not; some are empty."""
+        """Nearly equal ones, those of a star, empty ones."""
         halves = [[], [0, 3], [], [1, 2, 3], [4]]
         blocks, arguments = sparse_batch([path(23), star(40), halves, [[]], path(1), path(18), [[]] * 3])
         features = normal(sum(len(operators[0]) for operators in blocks), 2, k, dtype=torch.float64)
