@@ -20,6 +20,7 @@ from rfp.bench.training_case import FEW_MOLECULES, PRODUCTS_ROW, epochs
 from rfp.data.loaded import LoadedTask
 from rfp.nn import trajectory_products
 from rfp.train.batches import Batches
+from rfp.train.model_batches import training_batches
 from rfp.train.run_config import RunConfig
 
 # Epochs that are timed.
@@ -75,18 +76,7 @@ def _gathered(model: dict[str, Any], *, loaded: LoadedTask, device: str, count: 
 
     here = loaded.to(device)
     drawing = RFPModel(RunConfig.from_dict({"data": "zinc", "model": model}).model_config(here)).to(device).train()
-    encoder = drawing.encoders[0] if drawing.encoders else None
-    batches = Batches(
-        here,
-        "train",
-        0,
-        batch_size=BATCH,
-        seed=0,
-        draw=None if encoder is None else lambda data, graph: drawing.draw_grams(data, graph=graph),
-        drawn_as="grams",
-        bytes_per_node=0 if encoder is None else 4 * encoder.drawn_channels,
-        sort=True,
-    )
+    batches = training_batches(drawing, here, 0, batch_size=BATCH, seed=0)
     seconds = []
     untimed = 2
     with torch.no_grad():

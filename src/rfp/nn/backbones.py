@@ -183,6 +183,10 @@ BACKBONES: dict[str, Callable[[LayerOptions], nn.Module]] = {
 }
 # Those that read edge features; `gps` also works without.
 READ_EDGE_FEATURES = ("gine", "gps")
+# Those whose sums over neighbours are a kernel that reads sorted edges.
+SUM_NEIGHBORS = ("gin", "gine", "gps")
+# Those in which a node attends to all nodes of its graph.
+ATTEND = ("gps",)
 
 
 class Backbone(nn.Module):
@@ -241,7 +245,7 @@ class Backbone(nn.Module):
         if apart is not None and not 0 <= apart <= num_layers:
             raise ArgumentError(f"trajectory_layers must be from 0 to num_layers={num_layers}, got {apart}")
         self.apart, self.pooling = apart, pooling
-        self._attends = name == "gps"
+        self._attends = name in ATTEND
         options = LayerOptions(channels, norm, act, dropout, num_heads, edge_features)
         layers = [BACKBONES[name](options) for _ in range(num_layers)]
         self.layers = nn.ModuleList(

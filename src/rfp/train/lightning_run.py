@@ -168,7 +168,7 @@ def _resume(loop: TrainingLoop, folder: Path, wanted: bool, say: Callable[[str],
 
 def _final_scores(loop: TrainingLoop, device: torch.device, parts: Sequence[str]) -> dict[str, float]:
     """The best weights on the validation and, for the first and only time, on the test part."""
-    from rfp.train.training_loop import EVALUATION_BATCH
+    from rfp.train.model_batches import EVALUATION_BATCH
 
     training, task = loop.config.training, loop.loaded.task
     loop.model.load_state_dict(loop.best)  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES
 from rfp.data.loaded import LoadedTask
 from rfp.graph import Graph
 from rfp.nn import LearnedOperator, RFPModel
+from rfp.nn.backbones import ATTEND, SUM_NEIGHBORS
 from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.layers import real_rows
 from rfp.nn.learned_operator import LEARNED_MAX_WORDS
@@ -31,7 +32,7 @@ from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
 
 # Layers that read a padded batch and never ask the device for a size.
-RECORDABLE = ("gin", "gine", "gps", "mlp")
+RECORDABLE = (*SUM_NEIGHBORS, "mlp")
 # Steps before the recording: libraries allocate what they need in the first ones.
 STEPS_BEFORE_RECORDING = 3
 # Batches larger than all but one in a million are padded to; a larger one is computed as it is.
@@ -50,7 +51,7 @@ def recordable(model: RFPModel, loaded: LoadedTask, precision: str, num_devices:
         and model.config.backbone in RECORDABLE
         and precision != "16-mixed"  # whose scaler looks at the gradients
         and num_devices == 1
-        and (model.config.backbone != "gps" or largest <= ONE_BLOCK_MAX_SIZE)
+        and (model.config.backbone not in ATTEND or largest <= ONE_BLOCK_MAX_SIZE)
         and _learned_by_kernels(model, largest, batch_size)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,6 @@ from rfp.errors import NumericalError
 from rfp.graph import Graph
 from rfp.nn import RFPModel
 from rfp.nn.counted_draws import training_seed
-from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.train import checkpoints
 from rfp.train.batches import Batch, Batches, PartBatches
 from rfp.train.checkpoints import BEST, LAST, OWN, identity, write_checkpoint
@@ -29,13 +28,11 @@ from rfp.train.evaluation import predict_batches, score
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.link_batches import HeldOutPairs, TrainingPairs
 from rfp.train.losses import MeanLoss
+from rfp.train.model_batches import training_batches, validation_batches
 from rfp.train.quiet import silence
 from rfp.train.run_config import RunConfig
 from rfp.train.run_history import RunHistory
 from rfp.train.static_step import StaticStep, recordable
-
-# Without gradients to keep, a batch may be larger: fewer calls for the same work.
-EVALUATION_BATCH = 8
 
 
 class TrainingLoop:
@@ -133,35 +130,12 @@ class TrainingLoop:
         if self.loaded.held_out is not None:
             self.batches = self._pairs(fabric, size)
             return
-        # What learned operators add to a draw needs gradients: the model does that at each step itself.
-        beforehand = len(self.model.drawn) > 0
-        encoders = cast("Iterable[RandomFeaturePropagation]", self.model.drawn)
-        width = sum(encoder.drawn_channels * encoder.settings.num_trajectories for encoder in encoders)
-        drawn_as = "grams" if self.model.reads_grams else "drawn"
+        share = (fabric.global_rank, fabric.world_size)
         self.batches = {
-            "train": Batches(
-                self.loaded,
-                "train",
-                self.split,
-                batch_size=size,
-                seed=self.seed,
-                share=(fabric.global_rank, fabric.world_size),
-                draw=self._draw if beforehand else None,
-                drawn_as=drawn_as,
-                bytes_per_node=4 * width if beforehand else 0,
-                draw_signs=self._draw_signs if self.model.flips_signs else None,
-                sort=self._reads_sorted_edges and self.loaded.y.is_cuda,
+            "train": training_batches(
+                self.model, self.loaded, self.split, batch_size=size, seed=self.seed, share=share
             ),
-            "val": Batches(
-                self.loaded,
-                "val",
-                self.split,
-                batch_size=size * EVALUATION_BATCH,
-                draw=self._draw if beforehand else None,
-                drawn_as=drawn_as,
-                draw_once=True,
-                bytes_per_node=4 * width * max((encoder.eval_draws for encoder in self.model.encoders), default=1),
-            ),
+            "val": validation_batches(self.model, self.loaded, self.split, batch_size=size),
         }
 
     def _pairs(self, fabric: Fabric, batch_size: int) -> dict[str, PartBatches]:
@@ -175,19 +149,6 @@ class TrainingLoop:
 
     def _fixed(self, graph: Graph, x: Tensor | None) -> dict[str, Tensor]:
         return fixed_encodings(self.model, graph, x)
-
-    @property
-    def _reads_sorted_edges(self) -> bool:
-        learned = any(encoder.learned for encoder in self.model.drawn)  # which sum over neighbours too
-        return learned or self.model.config.backbone in ("gin", "gine", "gps")
-
-    @torch.no_grad()
-    def _draw(self, data: Any, graph: Graph) -> list[Tensor]:
-        return (self.model.draw_grams if self.model.reads_grams else self.model.draw)(data, graph=graph)
-
-    @torch.no_grad()
-    def _draw_signs(self, data: Any, graph: Graph) -> None:
-        self.model.draw_signs(data, graph)
 
     def _make_optimizer(self, device: torch.device, capturable: bool) -> torch.optim.Optimizer:
         training = self.config.training
