@@ -177,7 +177,10 @@ _LEARNED_ON_LARGE_GRAPHS: dict[str, dict[str, Any]] = {
 
 # Beyond the paper: products of the trajectory as K_embed. The settings are those of the best validation score in
 # results/tuning/zinc.
-PRODUCT_ROWS = ("rfp-l2-LAW-products", "rfp-qr-LA-products", "rfp-qr-LAS-products", "rfp-qr-LA-dss-products")
+PRODUCT_ROWS = (
+    *("rfp-l2-LAW-products", "rfp-qr-LA-products", "rfp-qr-LAS-products"),
+    *("rfp-qr-LA-dss-products", "rfp-qr-LA-apart-products"),
+)
 _PRODUCTS_ON_ZINC: dict[str, dict[str, Any]] = {
     "model": {"num_layers": 6},
     "training": {"epochs": 480},

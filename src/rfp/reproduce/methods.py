@@ -197,6 +197,7 @@ def _product_rows(**drawn: Any) -> list[Row]:
     # The kernel of learned operators takes 32 channels: with more a step takes ten times as long.
     both, learned = rfp_values(L, A, k=k, **blocks), rfp_values(L, A, S_LEARN, k=LEARNED_MAX_CHANNELS, **blocks)
     narrow = rfp_values(L, A, k=at.GRAPH_CHANNELS, **blocks)
+    samples = rfp_values(L, A, k=4, num_trajectories=8, **blocks)
     # As many orthonormal channels as nodes: products are the diagonals of A^0 ... A^4, which nothing may scale.
     walks = rfp_values(COUNTS, k=at.COUNTING_CHANNELS, P=2, normalization="none", start="orthonormal", **drawn)
     exact: dict[str, Any] = {"embed": "products", "product_norm": "none", "embed_activation": False}
@@ -205,6 +206,13 @@ def _product_rows(**drawn: Any) -> list[Row]:
         _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, products_of="rfp-qr-LA", **of_qr),
         _row("rfp-qr-LAS-products", "RFP-QR-L̂,Â,S^learn with products", learned, products_of="rfp-qr-LAS", **of_qr),
         _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, products_of="rfp-qr-LA-dss", **of_qr),
+        _row(
+            "rfp-qr-LA-apart-products",
+            "RFP-QR-L̂,Â with products, 8 trajectories apart",
+            samples,
+            trajectories="independent",
+            **of_qr,
+        ),
         _row("rfp-A-products", "RFP-A with exact products", walks, **exact),
     ]
 
@@ -224,9 +232,7 @@ def ablation_rows() -> dict[str, Row]:
     def apart(name: str, label: str, **model: Any) -> Row:
         # As many channels in all as usual, in trajectories that the network sees one by one: eight times its work.
         several = rfp_values(L, A, **(usual | {"k": 4}), num_trajectories=8)
-        return _row(
-            f"products-{name}", label, several, trajectories="independent", on_request=True, **products, **model
-        )
+        return _row(f"products-{name}", label, several, trajectories="independent", **products, **model)
 
     k = at.GRAPH_CHANNELS
     return _by_id(
