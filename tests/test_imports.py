@@ -14,7 +14,7 @@ ROOT = Path(rfp.__file__).parent
 ORDER = [
     ["_version", "available", "errors", "hashing", "kernel_looks", "memo", "pages", "precision", "ragged", "rounding"],
     ["atomic", "csr", "environment", "plain_values", "triton_launch"],
-    ["triton_hashing"],
+    ["compiled", "triton_hashing"],
     ["triton_norms", "triton_pattern"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],

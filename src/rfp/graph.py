@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rfp.available import triton_available
+from rfp.available import compiled_available, triton_available
 from rfp.csr import CSR, from_entries
 from rfp.errors import GraphError
 from rfp.hashing import GOLDEN, LOOP_AT_ZERO, SOURCE, mix
@@ -41,6 +41,10 @@ _MOSTLY_ISOLATED = 64
 # batch may look at together, each at all of them: 512 molecules at once.
 _SMALL = 128
 _MOST_LOOKED_AT = 1 << 24
+# Edges from which on a compiled kernel sorts them. Of a batch, which is encoded by such kernels anyway, as many as
+# SciPy would be loaded for; of one graph so many that Numba is loaded in the time they take.
+_MANY_EDGES_OF_A_BATCH = 1 << 12
+_MANY_EDGES = 1 << 20
 
 
 def _edge_words(source: Tensor, target: Tensor) -> Tensor:
@@ -267,6 +271,14 @@ class Graph:
             return False
         return largest <= _SMALL and self.num_graphs * self.num_edges <= _MOST_LOOKED_AT
 
+    @property
+    def sorts_compiled(self) -> bool:
+        """Whether a compiled kernel makes :attr:`pattern`; that depends on the graph alone."""
+        least = _MANY_EDGES if self.num_graphs == 1 else _MANY_EDGES_OF_A_BATCH
+        fits = least <= self.num_edges < 2**31 - self.num_nodes
+        learned = self.edge_weight is not None and self.edge_weight.requires_grad
+        return fits and self.device.type == "cpu" and not learned and compiled_available()
+
     def learn_keys(self, keys: Tensor) -> None:
         """Take these for :attr:`keys`, where a kernel has found them on its way to something else."""
         if self.known_keys is None:
@@ -278,6 +290,11 @@ class Graph:
 
         All predefined operators share it, so several of them need one sort and one set of indices.
         """
+        if self.sorts_compiled:
+            from rfp.compiled.pattern import compiled_pattern
+
+            if (found := compiled_pattern(self.edge_index, self.edge_weight, self.num_nodes)) is not None:
+                return found
         n, device = self.num_nodes, self.device
         weight = torch.ones(self.num_edges, device=device) if self.edge_weight is None else self.edge_weight
         diagonal = torch.arange(n, device=device, dtype=self.edge_index.dtype)

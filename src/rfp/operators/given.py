@@ -86,7 +86,11 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
 
 def as_operators(operators: Sequence[Any], graph: Graph, dtype: torch.dtype = torch.float32) -> tuple[Operator, ...]:
     """Read several, each as :func:`as_operator` does; the predefined ones share degrees and what else they can."""
-    made = _by_kernels(operators, graph, dtype) if graph.sorts_on_gpu else {}
+    made: dict[str, MatrixOperator] = {}
+    if graph.sorts_on_gpu:
+        made = _by_kernels(operators, graph, dtype)
+    elif graph.sorts_compiled:
+        made = _by_compiled_kernels(operators, graph, dtype)
     sources = Sources(graph)
     return tuple(
         made[operator]
@@ -113,6 +117,17 @@ def _by_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dtype) -> d
     values = operator_values(names, edges, dtype)
     matrices = [edges.pattern.with_value(value) for value in values.unbind()]
     return {name: MatrixOperator(csr, norm=NORMS.get(name)) for name, csr in zip(names, matrices, strict=True)}
+
+
+def _by_compiled_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dtype) -> dict[str, MatrixOperator]:
+    """Those that a CPU has a kernel for, by their names."""
+    from rfp.compiled.operator_values import compiled_operator_values
+
+    names = [name for name in operators if isinstance(name, str)]
+    values = compiled_operator_values(names, graph.pattern, dtype)
+    return {
+        name: MatrixOperator(graph.pattern.with_value(value), norm=NORMS.get(name)) for name, value in values.items()
+    }
 
 
 def _agrees(names: tuple[str, ...], graph: Graph, dtype: torch.dtype) -> bool:

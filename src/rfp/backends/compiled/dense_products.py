@@ -9,7 +9,6 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from rfp.backends.compiled.cached import helper, kernel
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import (
     WIDE,
@@ -28,6 +27,7 @@ from rfp.backends.compiled.vectors import (
     vstore_rows,
     vzeros,
 )
+from rfp.compiled.cached import helper, kernel
 from rfp.pages import empty
 
 # Rows copied into a buffer for a dense product: as doubles, 64 columns wide, half of a first-level cache.

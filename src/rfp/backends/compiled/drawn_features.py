@@ -9,9 +9,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from rfp.backends.compiled.cached import kernel
 from rfp.backends.compiled.pieces import equal_work, run_pieces
 from rfp.backends.problem import Draw
+from rfp.compiled.cached import kernel
 from rfp.features import DISTRIBUTIONS, fill_features, rows_at_a_time
 from rfp.graph import Graph
 from rfp.hashing import GOLDEN, LOOP_AT_ZERO, SOURCE, mix, mixed_keys, stream_keys

@@ -16,7 +16,6 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rfp.backends.compiled.cached import helper
 from rfp.backends.compiled.vectors import (
     WIDE,
     Vector,
@@ -32,6 +31,7 @@ from rfp.backends.compiled.vectors import (
     vstore_eight,
     vzeros,
 )
+from rfp.compiled.cached import helper
 
 
 @helper

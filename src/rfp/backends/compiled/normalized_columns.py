@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rfp.backends.compiled.cached import helper, rare_helper
 from rfp.backends.compiled.dense_products import accumulate_gram, multiply_upper
 from rfp.backends.compiled.inverse_factor import inverse_factor
 from rfp.backends.compiled.vectors import (
@@ -22,6 +21,7 @@ from rfp.backends.compiled.vectors import (
     vstore,
     vzeros,
 )
+from rfp.compiled.cached import helper, rare_helper
 
 # One Cholesky pass in float64 loses (condition number)² x 1e-16 of orthogonality. Beyond this bound on
 # ||a||_F ||R⁻¹||_F, which is at least the condition number, Gram-Schmidt takes over: 1 step in 200 for molecules. Below

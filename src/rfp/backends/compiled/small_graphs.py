@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rfp.backends.compiled.cached import helper, kernel
 from rfp.backends.compiled.dense_products import TALL
 from rfp.backends.compiled.drawn_features import compiled_features
 from rfp.backends.compiled.normalized_columns import gram_and_squares, normalize_columns
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import aligned_zeros, fma, of_width, vload, vstore, vzeros
 from rfp.backends.problem import NORMALIZATION_CODES, Draw, Problem, tell_nobody
+from rfp.compiled.cached import helper, kernel
 from rfp.normalization import Events, dependence_tolerance
 from rfp.operators import MatrixOperator
 from rfp.pages import empty

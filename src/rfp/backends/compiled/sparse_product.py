@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
-from rfp.backends.compiled.cached import kernel
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import fma, prefetch, vload, vstore, vzeros
+from rfp.compiled.cached import kernel
 from rfp.pages import empty
 
 # How far ahead of their use the sparse product fetches neighbours: 8 rows of 64 numbers, but at most 16 rows.

@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, models, register_model
 
-from rfp.backends.compiled.cached import allocating_helper
+from rfp.compiled.cached import allocating_helper
 
 # Registers of 512 bits: eight of them hold a tile of a dense product, and eight chains of additions keep two
 # multipliers busy. Of the shorter registers of other processors four rows of a tile take as many.

@@ -16,7 +16,8 @@ import pytest
 pytest.importorskip("numba")
 from numba.core.errors import NumbaError
 
-from rfp.backends.compiled import cached, dense_products, small_graphs, sparse_product
+from rfp.backends.compiled import dense_products, small_graphs, sparse_product
+from rfp.compiled import cached, operator_values, pattern
 
 # A package whose kernel calls a helper of another file; it prints what the kernel gives and how often it was read.
 HELPERS = """from kept.cached import helper
@@ -108,14 +109,28 @@ def compiled_parts(function: Any) -> Iterator[Any]:
             yield from compiled_parts(part)
 
 
-def test_what_kernels_call_stands_beside_them() -> None:
+@pytest.mark.parametrize(
+    ("kernels", "called", "folder"),
+    [
+        (
+            [
+                dense_products._gram_kernel,
+                dense_products._times_upper_kernel,
+                small_graphs._small_graphs_kernel,
+                sparse_product._sparse_product_kernel,
+            ],
+            {"vload", "fma", "aligned_zeros", "normalize_columns", "_gather"},
+            "rfp.backends.compiled",
+        ),
+        (
+            [pattern._pattern_kernel, operator_values._operator_values_kernel],
+            {"_begin_rows", "_close_gaps", "_invert_roots"},
+            "rfp.compiled",
+        ),
+    ],
+)
+def test_what_kernels_call_stands_beside_them(kernels: list[Any], called: set[str], folder: str) -> None:
     """Else another file could change what they are, and nobody would notice."""
-    kernels = [
-        dense_products._gram_kernel,
-        dense_products._times_upper_kernel,
-        small_graphs._small_graphs_kernel,
-        sparse_product._sparse_product_kernel,
-    ]
     found = {part.__name__: part.__module__ for kernel in kernels for part in compiled_parts(kernel.py_func)}
-    assert {"vload", "fma", "aligned_zeros", "normalize_columns", "_gather"} <= set(found)
-    assert {module.rpartition(".")[0] for module in found.values()} == {"rfp.backends.compiled"}
+    assert called <= set(found)
+    assert {module.rpartition(".")[0] for module in found.values()} == {folder}

@@ -36,17 +36,18 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 @cache
-def sources_digest() -> str:
-    """Of all files of this folder, in which everything stands that a kernel calls."""
+def sources_digest(package: str) -> str:
+    """Of all files of a kernel's folder, in which everything stands that it calls, and of those beside this one."""
     digest = hashlib.sha256()
-    for file in sorted(files(__package__).iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".py"):
-            digest.update(file.read_bytes())
+    for folder in sorted({package, __package__}):
+        for file in sorted(files(folder).iterdir(), key=lambda file: file.name):
+            if file.name.endswith(".py"):
+                digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
 class _CacheOfAllSources(FunctionCache):
-    """Numba's cache, which is as good as the files of this folder.
+    """Numba's cache, which is as good as the files of the kernel's folder.
 
     Numba itself looks at the date of the one file a kernel stands in: a change in what the kernel calls from another
     file would go unnoticed, and all of them would have to stand in one.
@@ -54,4 +55,5 @@ class _CacheOfAllSources(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, sources_digest())
+        digest = sources_digest(function.__module__.rpartition(".")[0])
+        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, digest)
