@@ -4,11 +4,14 @@ r"""Products inside the propagation, states never written, against Gram matrices
     RFP_DATA=... python benchmarks/on_chip_products.py
 
 The kernels here apply W₁ and W₂ to every state while a graph propagates, :math:`a_{ic}(v) = \sum_s w_{1is} u_{sc}(v)`
-and b likewise, and write :math:`y_i(v) = \frac1k \sum_c a_{ic} b_{ic}` alone. A program has 16 channels and 16 products
-of a graph, which is what registers hold of a and b: so a graph propagates once for each 16 products, and three times in
-all, since gradients :math:`\bar w_{1is} = \sum_{vc} \bar y_i b_{ic} u_{sc}` need all of b before the first state. What
-the library does instead (:mod:`rfp.nn.multiplied_states`) is timed beside it, on one batch of 128 molecules of ZINC:
-three operators, k = 64, P = 16, l2, m = 64. Both are first compared with the plain form, values and gradients.
+and b likewise, and write :math:`y_i(v) = \frac1k \sum_c \alpha_{ci} a_{ic} b_{ic}` alone. A program has 16 channels and
+16 products of a graph, which is what registers hold of a and b. So a graph propagates once for each 16 products, and
+three times in all, since gradients :math:`\bar w_{1is} = \sum_{vc} \bar y_i \alpha_{ci} b_{ic} u_{sc}` need all of b
+before the first state.
+
+What the library does instead (:mod:`rfp.nn.multiplied_states`) is timed beside it: without α by Gram matrices of states
+that are written once, with α by kernels that read these states. It is one batch of 128 molecules of ZINC, three
+operators, k = 64, P = 16, l2, m = 64. Both are first compared with the plain form, values and gradients.
 
 Writes ``benchmarks/results/on-chip-products-<machine>.csv``; times are those of the GPU alone. On a CPU, with
 ``TRITON_INTERPRET=1``, it compares on two small graphs and times nothing.
@@ -34,7 +37,9 @@ from rfp.bench.small_cases import molecules
 from rfp.environment import environment, slug
 from rfp.features import random_features
 from rfp.graph import Graph
-from rfp.nn.multiplied_states import GramProducts, node_grams
+from rfp.nn.multiplied_states import GramProducts, WeightedProducts, node_grams
+from rfp.nn.triton_gram_products import launch_gram_products_gradient
+from rfp.nn.triton_weighted_products import launch_weighted_products_gradient
 from rfp.operator_norms import rounding_norm
 from rfp.operators import from_name
 from rfp.rounding import FLOAT32_UNIT
@@ -89,9 +94,16 @@ def _both_sums(
 
 
 @triton.jit
+def _weights(alpha, panel, i, num_products, k):
+    """α of 16 channels, ``[M, 16]``."""
+    channel = panel * 16 + tl.arange(0, 16)[None, :]
+    return tl.load(alpha + channel * num_products + i[:, None], mask=channel < k, other=0.0)
+
+
+@triton.jit
 def products_kernel(
-    y, features, crow, col, value, ptr, norms, first, second, num_nodes, num_products, num_operators, nnz, num_steps, k,
-    above, N: tl.constexpr, M: tl.constexpr,
+    y, features, crow, col, value, ptr, norms, first, second, alpha, num_nodes, num_products, num_operators, nnz,
+    num_steps, k, above, N: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
     """``y`` ``[panels, n, m]``, to be summed. Grid: (graphs, panels, m / M)."""
     graph, panel = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -105,15 +117,18 @@ def products_kernel(
     )
     local = tl.arange(0, N)[None, :]
     at = (panel * num_nodes + begin + local) * num_products + i[:, None]
-    tl.store(y + at, tl.sum(a * b, axis=1) / k, mask=(local < size) & (i < num_products)[:, None])
+    y_part = tl.sum(_weights(alpha, panel, i, num_products, k)[:, :, None] * a * b, axis=1) / k
+    tl.store(y + at, y_part, mask=(local < size) & (i < num_products)[:, None])
 
 
 @triton.jit
 def gradient_kernel(
-    of_first, of_second, grad, features, crow, col, value, ptr, norms, first, second, num_products, num_operators, nnz,
-    num_steps, k, above, N: tl.constexpr, M: tl.constexpr,
+    of_first, of_second, of_alpha, grad, features, crow, col, value, ptr, norms, first, second, alpha, num_products,
+    num_operators, nnz, num_steps, k, above, N: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of W₁ and W₂, ``[graphs, panels, m, T]``, to be summed. Grid: (graphs, panels, m / M)."""
+    """Gradients of W₁ and W₂, ``[graphs, panels, m, T]``, and of α, ``[graphs, k, m]``, to be summed over the graphs
+    (and panels). Grid: (graphs, panels, m / M).
+    """
     graph, panel = tl.program_id(0).to(tl.int64), tl.program_id(1)
     begin = tl.load(ptr + graph).to(tl.int64)
     size = (tl.load(ptr + graph + 1) - begin).to(tl.int32)
@@ -125,6 +140,10 @@ def gradient_kernel(
     )
     local = tl.arange(0, N)[None, :]
     g = tl.load(grad + (begin + local) * num_products + i[:, None], mask=local < size, other=0.0)[:, None, :] / k
+    channel = panel * 16 + tl.arange(0, 16)[None, :]
+    at_alpha = (graph * k + channel) * num_products + i[:, None]
+    tl.store(of_alpha + at_alpha, tl.sum(g * a * b, axis=2), mask=channel < k)
+    g *= _weights(alpha, panel, i, num_products, k)[:, :, None]
     to_first, to_second = g * b, g * a
     num_states = num_operators * (num_steps + 1)
     row = ((graph * tl.num_programs(1) + panel) * num_products + i) * num_states
@@ -141,7 +160,7 @@ def gradient_kernel(
 class OneBatch:
     """A batch, its features and weights, and the two ways."""
 
-    def __init__(self, graph: Graph, k: int, num_steps: int, num_products: int) -> None:
+    def __init__(self, graph: Graph, k: int, num_steps: int, num_products: int, *, weighted: bool) -> None:
         self.graph, self.k, self.num_steps, self.m = graph, k, num_steps, num_products
         operators = [from_name(name, graph) for name in OPERATORS]
         self.ptr = graph.offsets
@@ -153,6 +172,8 @@ class OneBatch:
         drawn = torch.Generator().manual_seed(0)
         size = (2, num_products, self.num_states)
         self.first, self.second = (torch.randn(size, generator=drawn) / self.num_states**0.5).to(graph.device).unbind()
+        self.alpha = torch.rand(k, num_products, generator=drawn).to(graph.device) if weighted else None
+        self.ones = torch.ones(k, num_products, device=graph.device)
         self.grad = torch.randn(graph.num_nodes, num_products, generator=drawn).to(graph.device)
         self.panels = -(-k // 16)
         # Graphs of up to 32 nodes, and those of more, as the library takes them.
@@ -162,7 +183,9 @@ class OneBatch:
 
     def _on_chip(self, kernel, outputs, sizes) -> None:
         grid = (self.ptr.size(0) - 1, self.panels, self.m // _PRODUCTS)
-        arguments = (self.features, self.crow, self.col, self.values, self.ptr, self.norms, self.first, self.second)
+        alpha = self.ones if self.alpha is None else self.alpha
+        weights = (self.first, self.second, alpha)
+        arguments = (self.features, self.crow, self.col, self.values, self.ptr, self.norms, *weights)
         last = (*sizes, self.m, len(OPERATORS), self.values.size(1), self.num_steps, self.k)
         for above, width in self.widths:
             kernel[grid](*outputs, *arguments, *last, above, N=width, M=_PRODUCTS, num_warps=width // 4)
@@ -172,42 +195,49 @@ class OneBatch:
         self._on_chip(products_kernel, (parts,), (self.graph.num_nodes,))
         return parts.sum(0)
 
-    def on_chip_gradient(self) -> tuple[torch.Tensor, torch.Tensor]:
-        parts = self.grad.new_empty(2, self.ptr.size(0) - 1, self.panels, self.m, self.num_states)
-        self._on_chip(gradient_kernel, (*parts.unbind(), self.grad), ())
-        return tuple(parts.sum((1, 2)))
+    def on_chip_gradient(self) -> tuple[torch.Tensor, ...]:
+        graphs = self.ptr.size(0) - 1
+        parts = self.grad.new_empty(2, graphs, self.panels, self.m, self.num_states)
+        of_alpha = self.grad.new_empty(graphs, self.k, self.m)
+        self._on_chip(gradient_kernel, (*parts.unbind(), of_alpha, self.grad), ())
+        return (*parts.sum((1, 2)), of_alpha.sum(0))
 
-    def drawn_grams(self) -> torch.Tensor:
-        """What the library makes of a batch once, whatever W₁ and W₂ are: states, and of these Gram matrices."""
-        n, operators = self.graph.num_nodes, len(OPERATORS)
-        states = self.grad.new_empty(n, 1, operators, self.num_steps + 1, self.k)
+    def drawn_states(self) -> torch.Tensor:
+        """The trajectory, written."""
+        n = self.graph.num_nodes
+        states = self.grad.new_empty(n, 1, len(OPERATORS), self.num_steps + 1, self.k)
         launches = KernelLaunches(states, self.ptr, self.graph.largest, "l2", 1)
         launches.launch([OperatorRun(self.crow, self.col, self.values, self.norms)], Start(self.ptr, self.features))
-        return node_grams(states.view(n, self.num_states, self.k))
+        return states.view(n, self.num_states, self.k)
 
-    def by_grams(self) -> torch.Tensor:
-        return GramProducts.apply(self.drawn_grams(), self.first, self.second, False)
+    def drawn(self) -> torch.Tensor:
+        """What the library makes of a batch once, whatever the weights are."""
+        return node_grams(self.drawn_states()) if self.alpha is None else self.drawn_states()[None]
 
-    def by_grams_gradient(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Without the Gram matrices, which are kept."""
-        from rfp.nn.triton_gram_products import launch_gram_products_gradient
+    def multiplied(self) -> torch.Tensor:
+        if self.alpha is None:
+            return GramProducts.apply(self.drawn(), self.first, self.second, False)
+        return WeightedProducts.apply(self.drawn(), self.first, self.second, self.alpha, None)[0]
 
-        return launch_gram_products_gradient(self.grad, self._kept(), self.first, self.second, False)
+    def multiplied_gradient(self) -> tuple[torch.Tensor, ...]:
+        """From what was drawn, which is kept."""
+        if not hasattr(self, "_kept"):
+            self._kept = self.drawn()
+        weights = (self.first, self.second)
+        if self.alpha is None:
+            return launch_gram_products_gradient(self.grad, self._kept, *weights, False)
+        return launch_weighted_products_gradient(self.grad[None], self._kept, *weights, self.alpha, None)
 
-    def _kept(self) -> torch.Tensor:
-        if not hasattr(self, "_grams"):
-            self._grams = self.drawn_grams()
-        return self._grams
-
-    def plain(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """y and both gradients, in float64 from the reference's states."""
+    def plain(self) -> tuple[torch.Tensor, ...]:
+        """y and the gradients of W₁, W₂ and α, in float64 from the reference's states."""
         settings = {"num_steps": self.num_steps, "normalization": "l2", "backend": "reference", "ptr": self.ptr}
         operators = [from_name(name, self.graph, torch.float64) for name in OPERATORS]
         states = rfp.propagate(operators, self.features.transpose(0, 1).double(), **settings).storage
         u = states.reshape(self.graph.num_nodes, self.num_states, self.k)
-        first, second = (weight.double().requires_grad_() for weight in (self.first, self.second))
-        y = torch.einsum("is,nsc,it,ntc->ni", first, u, second, u) / self.k
-        return (y.detach(), *torch.autograd.grad((y * self.grad).sum(), (first, second)))
+        alpha = self.ones if self.alpha is None else self.alpha
+        weights = [weight.double().requires_grad_() for weight in (self.first, self.second, alpha)]
+        y = torch.einsum("is,nsc,it,ntc,ci->ni", weights[0], u, weights[1], u, weights[2]) / self.k
+        return (y.detach(), *torch.autograd.grad((y * self.grad).sum(), weights))
 
 
 def gate(batch: OneBatch) -> None:
@@ -215,11 +245,13 @@ def gate(batch: OneBatch) -> None:
     expected = batch.plain()
     ways = {"on chip": (batch.on_chip(), *batch.on_chip_gradient())}
     if batch.graph.device.type == "cuda":
-        ways["by Gram matrices"] = (batch.by_grams(), *batch.by_grams_gradient())
+        ways["as the library does"] = (batch.multiplied(), *batch.multiplied_gradient())
     for name, found in ways.items():
-        for what, got, right in zip(("y", "gradient of W1", "gradient of W2"), found, expected, strict=True):
+        for what, got, right in zip(
+            ("y", "W1", "W2", "alpha"), found, expected, strict=False
+        ):  # α has one with α alone
             error = float((got - right).abs().max() / right.abs().max())
-            print(f"{name}, {what}: differs by {error:.1e} of the largest")
+            print(f"{name}, {what if what == 'y' else f'gradient of {what}'}: differs by {error:.1e} of the largest")
             if not error < 1e-4:
                 raise SystemExit(f"{name}: {what} is wrong, nothing is timed")
 
@@ -231,23 +263,25 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, help="default: benchmarks/results/on-chip-products-<machine>.csv")
     args = parser.parse_args()
     if args.device == "cpu":
-        gate(OneBatch(molecule_like(2), 20, 2, 16))
+        gate(OneBatch(molecule_like(2), 20, 2, 16, weighted=True))
         return
     graph = first_graphs(molecules(args.data_root)[0], 128).to(args.device)
-    batch = OneBatch(graph, 64, 16, 64)
-    gate(batch)
-    works = {
-        "on chip, forward": batch.on_chip,
-        "on chip, gradient": batch.on_chip_gradient,
-        "Gram matrices, drawn": batch.drawn_grams,
-        "Gram matrices, drawn and multiplied": batch.by_grams,
-        "Gram matrices, gradient": batch.by_grams_gradient,
-    }
     rows = []
-    for name, work in works.items():
-        timing = measure_kernels(work)
-        print(f"{name:40s} {timing.seconds * 1e6:8.1f} us" + (" (noisy)" if timing.noisy else ""))
-        rows.append({"work": name, "microseconds": f"{timing.seconds * 1e6:.1f}", "noisy": timing.noisy})
+    for weighted in (False, True):
+        batch = OneBatch(graph, 64, 16, 64, weighted=weighted)
+        gate(batch)
+        works = {
+            "on chip, forward": batch.on_chip,
+            "on chip, gradient": batch.on_chip_gradient,
+            "library, drawn": batch.drawn,
+            "library, drawn and multiplied": batch.multiplied,
+            "library, gradient": batch.multiplied_gradient,
+        }
+        for name, work in works.items():
+            timing = measure_kernels(work)
+            alpha, microseconds = "yes" if weighted else "no", f"{timing.seconds * 1e6:.1f}"
+            print(f"{name:32s} alpha: {alpha:4s} {microseconds:>8s} us" + (" (noisy)" if timing.noisy else ""))
+            rows.append({"work": name, "alpha": alpha, "microseconds": microseconds, "noisy": timing.noisy})
     folder = Path(__file__).resolve().parent / "results"
     output = args.output or folder / f"on-chip-products-{slug(args.device)}.csv"
     with output.open("w", newline="") as file:
