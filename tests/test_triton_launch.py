@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from rfp.triton_launch import LoopLaunches, RepeatedLaunches
+from rfp.triton_launch import LoopLaunches, RepeatedLaunches, launch_kernel
 
 
 class Compiled:
@@ -33,6 +33,36 @@ class Kernel:
             return self.made[-1]
 
         return launch
+
+
+def test_a_kernel_is_found_by_its_arguments() -> None:
+    kernel = Kernel()
+    x = torch.zeros(64)
+    first = launch_kernel(kernel, (3,), (x, 7), num_warps=1, BLOCK=32)
+    assert launch_kernel(kernel, (5, 2), (x[4:], 9), num_warps=1, BLOCK=32) is first
+    ((grid, arguments),) = first.launches
+    assert grid == (5, 2, 1)
+    assert arguments[0].data_ptr() == x[4:].data_ptr()
+    assert arguments[1:] == (9, 32)  # constants of the kernel, not what the compiler is told
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "constants"),
+    [
+        (torch.zeros(64)[1:], 7, {"BLOCK": 32}),  # begins at 4 bytes
+        (torch.zeros(64, dtype=torch.float64), 7, {"BLOCK": 32}),
+        (torch.zeros(64), 1, {"BLOCK": 32}),
+        (torch.zeros(64), 48, {"BLOCK": 32}),
+        (torch.zeros(64), 1 << 40 | 1, {"BLOCK": 32}),
+        (torch.zeros(64), 7, {"BLOCK": 16}),
+        (torch.zeros(64), 7, {"BLOCK": 32, "num_warps": 2}),
+    ],
+)
+def test_other_kinds_of_arguments_are_other_kernels(x: torch.Tensor, n: int, constants: dict[str, int]) -> None:
+    kernel = Kernel()
+    launch_kernel(kernel, (3,), (torch.zeros(64), 7), BLOCK=32)
+    launch_kernel(kernel, (3,), (x, n), **constants)
+    assert len(kernel.made) == 2
 
 
 def test_a_kernel_is_found_once() -> None:

@@ -14,7 +14,7 @@ import triton.language as tl
 
 from rfp.hashing import mix, signed
 from rfp.triton_hashing import GOLDEN_WORD, mixed_word
-from rfp.triton_launch import on_device
+from rfp.triton_launch import launch_kernel, on_device
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
 DISTRIBUTION_CODES = {"normal": 1, "rademacher": 2, "uniform": 3}
@@ -101,17 +101,21 @@ def launch(seed, trajectories, keys, batch, offsets, first, rows, num_channels, 
     pairs = min(triton.next_power_of_2(-(-num_channels // 2)), 32)
     block = 256 // pairs
     with on_device(out):
-        _features_kernel[(triton.cdiv(rows, block), len(trajectories))](
-            out,
-            mix(signed(seed)),
-            trajectories.start,
-            keys,
-            keys if batch is None else batch,
-            offsets,
-            first,
-            rows,
-            len(trajectories),
-            num_channels,
+        launch_kernel(
+            _features_kernel,
+            (triton.cdiv(rows, block), len(trajectories)),
+            (
+                out,
+                mix(signed(seed)),
+                trajectories.start,
+                keys,
+                keys if batch is None else batch,
+                offsets,
+                first,
+                rows,
+                len(trajectories),
+                num_channels,
+            ),
             ROWS=block,
             PAIRS=pairs,
             DISTRIBUTION=DISTRIBUTION_CODES[distribution],

@@ -13,12 +13,51 @@ from torch import Tensor
 _TAKES_ALL_ARGUMENTS = (3, 4)
 
 
-class RepeatedLaunches:
-    """Launches of kernels with arguments of the same kinds again and again.
+# What was compiled, by all that it depends on.
+_compiled: dict[tuple[Any, ...], Any] = {}
+
+
+def launch_kernel(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], **constants: Any) -> Any:
+    """Launch on the current device: ``kernel[grid](*arguments, **constants)``, in half the time.
 
     To find the kernel that was compiled for given arguments is most of what a launch costs the host. It depends on
     their types, on which integers are 1 or multiples of 16 (of those that a kernel specialises), and on which tensors
-    begin at multiples of 16 bytes. Here it is found once for each name, and again where a tensor begins otherwise.
+    begin at multiples of 16 bytes.
+
+    Args:
+        kernel: A Triton function.
+        grid: Its programs.
+        arguments: The first of its arguments, a tensor among them first.
+        constants: The others, known at compilation, in their order, and what the compiler is told (``num_warps``).
+
+    Returns:
+        The compiled kernel; ``None`` in the interpreter.
+    """
+    key = (id(kernel), arguments[0].device.index, *map(_kind, arguments), *constants.items())
+    found = _compiled.get(key)
+    if found is None:
+        found = kernel[grid](*arguments, **constants)
+        if _can_be_launched(found):
+            _compiled[key] = found
+        return found
+    known = [constants[name] for name in kernel.arg_names[len(arguments) :]]
+    found[(*grid, 1, 1)[:3]](*arguments, *known)
+    return found
+
+
+def _kind(argument: Any) -> Any:
+    """What a compiled kernel depends on of an argument, or more."""
+    if isinstance(argument, Tensor):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if type(argument) is int:
+        return argument == 1, argument % 16 == 0, argument.bit_length() // 32
+    return argument
+
+
+class RepeatedLaunches:
+    """Launches of kernels with arguments of the same kinds again and again, as by :func:`launch_kernel`.
+
+    Here a kernel is found by a name, in less time than by its arguments, and again where a tensor begins otherwise.
     """
 
     def __init__(self) -> None:
@@ -54,7 +93,8 @@ class RepeatedLaunches:
         if compiled is not None:
             compiled[(*grid, 1, 1)[:3]](*moving, *fixed, *constants.values())
             return compiled
-        compiled = _launch(kernel, grid, moving, fixed, constants, options)
+        _check_order(kernel, moving, fixed, constants)
+        compiled = kernel[grid](*moving, *fixed, **constants, **options)
         if _can_be_launched(compiled):
             self._found[key] = compiled
         return compiled
@@ -89,7 +129,8 @@ class LoopLaunches:
         **options: Any,
     ) -> None:
         """Launch, and keep all but ``moving`` under a name. The arguments are those of :class:`RepeatedLaunches`."""
-        compiled = _launch(kernel, grid, moving, fixed, constants, options)
+        _check_order(kernel, moving, fixed, constants)
+        compiled = launch_kernel(kernel, grid, (*moving, *fixed), **constants, **options)
         if _can_be_launched(compiled):
             key = (name, *[tensor.data_ptr() % 16 == 0 for tensor in moving])
             self._found[key] = compiled[(*grid, 1, 1)[:3]], (*fixed, *constants.values())
@@ -102,16 +143,8 @@ def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     return torch.cuda.device(tensor.device)
 
 
-def _launch(
-    kernel: Any,
-    grid: tuple[int, ...],
-    moving: Sequence[Tensor],
-    fixed: Sequence[Any],
-    constants: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> Any:
+def _check_order(kernel: Any, moving: Sequence[Tensor], fixed: Sequence[Any], constants: Mapping[str, Any]) -> None:
     assert kernel.arg_names[len(moving) + len(fixed) :] == list(constants)
-    return kernel[grid](*moving, *fixed, **constants, **options)
 
 
 def _can_be_launched(compiled: Any) -> bool:

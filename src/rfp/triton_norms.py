@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rfp.csr import CSR, places
 from rfp.rounding import LONG_ROW
-from rfp.triton_launch import on_device
+from rfp.triton_launch import launch_kernel, on_device
 
 _BLOCK = 256
 _NODES = 128
@@ -128,17 +128,15 @@ def norm_with_long_rows(norm: Tensor, csr: CSR) -> Tensor:
     out = torch.empty_like(norm)
     with on_device(norm):
         if csr.nnz:
-            _beyond_kernel[(triton.cdiv(csr.num_rows, _NODES),)](
-                csr.value,
-                csr.crow,
-                csr.crow if csr.holes is None else csr.holes,
-                found,
-                csr.num_rows,
+            launch_kernel(
+                _beyond_kernel,
+                (triton.cdiv(csr.num_rows, _NODES),),
+                (csr.value, csr.crow, csr.crow if csr.holes is None else csr.holes, found, csr.num_rows),
                 HOLES=csr.holes is not None,
                 NODES=_NODES,
                 BLOCK=_BLOCK,
             )
-        _rounding_norm_kernel[(1,)](norm, found, out)
+        launch_kernel(_rounding_norm_kernel, (1,), (norm, found, out))
     return out
 
 

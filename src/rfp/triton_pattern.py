@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rfp.csr import CSR, places
 from rfp.triton_hashing import GOLDEN_WORD, add_edge_words, edge_ends, mixed_word
-from rfp.triton_launch import on_device
+from rfp.triton_launch import launch_kernel, on_device
 
 BLOCK = 256
 INT32_MAX = 2**31 - 1
@@ -175,16 +175,20 @@ def launch_edge_sort(
     if weighted:
         in_degree, out_degree = in_degree.view(torch.float64), out_degree.view(torch.float64)
     with on_device(place):
-        _places_kernel[(triton.cdiv(num_entries, BLOCK),)](
-            edge_index,
-            keys if batch is None else batch,
-            offsets,
-            place,
-            keys,
-            in_degree,
-            *edge_index.stride(),
-            num_edges,
-            num_nodes,
+        launch_kernel(
+            _places_kernel,
+            (triton.cdiv(num_entries, BLOCK),),
+            (
+                edge_index,
+                keys if batch is None else batch,
+                offsets,
+                place,
+                keys,
+                in_degree,
+                *edge_index.stride(),
+                num_edges,
+                num_nodes,
+            ),
             SINGLE=batch is None,
             COUNT=not weighted,
             BLOCK=BLOCK,
@@ -194,23 +198,27 @@ def launch_edge_sort(
         col = torch.empty(num_entries, dtype=torch.int32, device=device)
         value = torch.empty(num_entries, dtype=torch.float64, device=device)
         loop = torch.empty(num_nodes, dtype=torch.float64, device=device)
-        _rows_kernel[(triton.cdiv(max(num_entries, num_graphs), BLOCK),)](
-            place,
-            order,
-            value if edge_weight is None else floating(edge_weight),
-            offsets,
-            crow,
-            col,
-            value,
-            out_degree,
-            in_degree,
-            loop,
-            holes,
-            keys,
-            num_entries - 1,
-            num_edges,
-            num_nodes,
-            num_graphs,
+        launch_kernel(
+            _rows_kernel,
+            (triton.cdiv(max(num_entries, num_graphs), BLOCK),),
+            (
+                place,
+                order,
+                value if edge_weight is None else floating(edge_weight),
+                offsets,
+                crow,
+                col,
+                value,
+                out_degree,
+                in_degree,
+                loop,
+                holes,
+                keys,
+                num_entries - 1,
+                num_edges,
+                num_nodes,
+                num_graphs,
+            ),
             WEIGHTED=weighted,
             BLOCK=BLOCK,
         )

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rfp.triton_launch import on_device
+from rfp.triton_launch import launch_kernel, on_device
 from rfp.triton_pattern import BLOCK, KernelPattern
 
 # Where `rfp.operators.predefined` cuts degrees off, before it divides by them: the smallest normal float64.
@@ -112,16 +112,20 @@ def operator_values(names: Sequence[str], edges: KernelPattern, dtype: torch.dty
     rows = dict.fromkeys(OPERATOR_ARGUMENTS.values(), -1)
     rows |= {OPERATOR_ARGUMENTS[name]: i for i, name in enumerate(names)}
     with on_device(out):
-        _values_kernel[(triton.cdiv(csr.nnz, BLOCK),)](
-            edges.place,
-            csr.crow,
-            csr.value,
-            edges.out_degree,
-            edges.in_degree,
-            edges.loop,
-            out,
-            csr.nnz,
-            csr.num_rows,
+        launch_kernel(
+            _values_kernel,
+            (triton.cdiv(csr.nnz, BLOCK),),
+            (
+                edges.place,
+                csr.crow,
+                csr.value,
+                edges.out_degree,
+                edges.in_degree,
+                edges.loop,
+                out,
+                csr.nnz,
+                csr.num_rows,
+            ),
             **rows,
             WEIGHTED=edges.weighted,
             BLOCK=BLOCK,

@@ -29,7 +29,7 @@ from rfp.backends.cuda_sparse.triton_large import (
 from rfp.backends.finite import NotFiniteError, numbered
 from rfp.backends.problem import Problem, Step, tell_nobody
 from rfp.backends.sparse.orthonormal import Orthonormalizer
-from rfp.normalization import Events, column_lengths, count_events
+from rfp.normalization import Events, count_events
 from rfp.operators import MatrixOperator, Operator
 from rfp.rounding import Rounding
 from rfp.triton_launch import LoopLaunches, on_device
@@ -78,6 +78,7 @@ def _filled_blindly(problem: Problem, operator: Operator, out: Tensor) -> Events
     states = out.unbind(2)
     states[0].copy_(problem.features.transpose(0, 1))
     with on_device(out):
+        stages.begin(states[0])
         for p, (source, target) in enumerate(pairwise(states), start=1):
             stages.step(source, product, target, p)
     try:
@@ -95,6 +96,8 @@ def cuda_sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
     ladder = Orthonormalizer.of(problem.ptr, problem.features.size(0) * problem.features.size(2))
     a = problem.features.transpose(0, 1).contiguous()
     product = torch.empty_like(a)
+    with on_device(a):
+        stages.begin(a)
     yield Step(a.transpose(0, 1), {})
     for p in range(1, problem.num_steps + 1):
         target = torch.empty_like(a)
@@ -143,7 +146,6 @@ class Stages:
         self._launches = LoopLaunches()
         # Lengths of the columns and what rounding may have added to them, as the kernels keep them.
         self.rounding = torch.zeros(self.num_trajectories, 2, self.width, dtype=torch.float64, device=self.device)
-        self.rounding[:, 0, : self.k] = column_lengths(problem.features, problem.ptr)[0]
         self.unit = replace(problem, operators=(operator,)).rounding_units()[0]
 
     def normalizes(self, p: int) -> bool:
@@ -154,6 +156,11 @@ class Stages:
         """Of the columns before the next product."""
         length, noise = self.rounding[:, :, : self.k].clone().unbind(1)
         return Rounding(self.unit.view(1, 1, 1), length[None], noise[None])
+
+    def begin(self, state: Tensor) -> None:
+        """Learn how long the columns of the first state are, ``[n, B, k]``, to which rounding has added nothing yet."""
+        if self.num_rows and self.normalization != "none":
+            self.measure(state)
 
     def step(self, source: Tensor, product: Tensor, target: Tensor, p: int) -> None:
         """Step p: ``target = N(S source)`` or, where it is not normalised, ``S source``; all ``[n, B, k]``.
@@ -221,7 +228,7 @@ class Stages:
         )
 
     def measure(self, product: Tensor) -> None:
-        """Note how long the columns of a product are that is not normalised: one more pass over it."""
+        """Note how long the columns of a state are that is not normalised: one more pass over it."""
         self._gram(product, diagonal=True)
         if not self._launches.again("measure"):
             small, constants = (self.gram, self.rounding, self.unit), {"K": self.width}

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rfp.triton_launch import on_device
+from rfp.triton_launch import launch_kernel, on_device
 
 _BLOCK = 256
 
@@ -98,12 +98,12 @@ def launch_plan(crow: Tensor, heavy_row: int, piece: int, window: int) -> tuple[
     limits = {"HEAVY_ROW": heavy_row, "PIECE": piece}
     with on_device(crow):
         if num_rows:
-            _keys_kernel[grid](crow, key, counts, num_rows, **limits, WINDOW=window, BLOCK=_BLOCK)
+            launch_kernel(_keys_kernel, grid, (crow, key, counts, num_rows), **limits, WINDOW=window, BLOCK=_BLOCK)
         order = torch.sort(key, stable=True).indices
         num_heavy, num_pieces, _ = counts.tolist()
         sums = [torch.empty(num_pieces + num_rows - num_heavy, dtype=torch.int32, device=device) for _ in range(3)]
         heavy = [torch.empty(num_heavy, dtype=torch.int32, device=device) for _ in range(3)]
         if num_rows:
             sizes = (num_rows, num_heavy, num_pieces)
-            _sums_kernel[grid](crow, order, *sums, *heavy, counts[2:], *sizes, **limits, BLOCK=_BLOCK)
+            launch_kernel(_sums_kernel, grid, (crow, order, *sums, *heavy, counts[2:], *sizes), **limits, BLOCK=_BLOCK)
     return sums, heavy, num_pieces
