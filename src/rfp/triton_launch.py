@@ -18,7 +18,7 @@ _compiled: dict[tuple[Any, ...], Any] = {}
 
 
 def launch_kernel(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], **constants: Any) -> Any:
-    """Launch on the current device: ``kernel[grid](*arguments, **constants)``, in half the time.
+    """Launch on the current device: ``kernel[grid](*arguments, **constants)``, found by a short way.
 
     To find the kernel that was compiled for given arguments is most of what a launch costs the host. It depends on
     their types, on which integers are 1 or multiples of 16 (of those that a kernel specialises), and on which tensors
