@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rfp.nn.model_config import RFPEncoding, read_encoding
-from rfp.reproduce.methods import A, L, eigenvector_values, graph_rows, node_rows, rfp_values
+from rfp.reproduce.methods import A, L, ablation_rows, eigenvector_values, graph_rows, node_rows, rfp_values
 from rfp.transforms import AddEigenvectorPE
 
 
@@ -17,13 +17,24 @@ def test_encodings_are_read_as_meant() -> None:
     assert smallest.attr_name != largest.attr_name
 
 
-def test_dss_rows_have_trajectories_and_others_one() -> None:
+def test_rows_of_several_trajectories_say_so() -> None:
+    kinds = {"dss": ("dss", {5}), "apart": ("independent", {8})}
     for rows in (node_rows(), graph_rows(backbone="gin", l2_channels=16)):
         for row in rows.values():
             several = {encoding.get("num_trajectories", 1) for encoding in row.model["encodings"]}
-            is_dss = "dss" in row.id.split("-")
-            assert several == {5} if is_dss else several <= {1}
-            assert (row.model.get("trajectories") == "dss") == is_dss
+            named = [kinds[word] for word in row.id.split("-") if word in kinds]
+            if named:
+                assert (row.model["trajectories"], several) == named[0]
+            else:
+                assert "trajectories" not in row.model
+                assert several <= {1}
+
+
+def test_trajectories_apart_have_as_many_channels_in_all_as_the_row_that_they_are_held_against() -> None:
+    rows = ablation_rows()
+    (usual,), (apart,) = (rows[name].model["encodings"] for name in ("products-usual", "products-apart"))
+    assert apart["num_channels"] * apart["num_trajectories"] == usual["num_channels"]
+    assert {**apart, "num_channels": 0, "num_trajectories": 0} == {**usual, "num_channels": 0, "num_trajectories": 0}
 
 
 def test_rows_with_as_many_channels_as_nodes_run_on_request_only() -> None:
