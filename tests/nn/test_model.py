@@ -248,6 +248,13 @@ def test_input_dropout_is_on_features_encodings_and_trajectories(trajectories: s
         assert not torch.allclose(there, model.embed.bias.expand_as(there), atol=1e-3)
 
 
+def test_attention_dropout_reaches_every_layer_and_no_other_backbone() -> None:
+    model = make(backbone="gps", attention_dropout=0.3)
+    assert [layer.attention.dropout for layer in model.backbone.layers] == [0.3, 0.3]
+    with pytest.raises(ArgumentError, match='backbone="gin" has no attention: leave attention_dropout out'):
+        make(backbone="gin", attention_dropout=0.3)
+
+
 def test_evaluation_draws_are_all_different_and_go_away() -> None:
     model = make(encodings=[SMALL_RFP, {"name": "rnf", "num_channels": 2}]).eval()
     data = graphs()[2]

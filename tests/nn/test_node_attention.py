@@ -77,6 +77,31 @@ def test_each_graph_attends_to_itself(sizes: list[int], known: bool, leading: tu
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_dropout_leaves_weights_out_in_training_alone() -> None:
+    """Values are 1, so that a sum over them is that of the weights kept, each scaled by 1 / (1 - p)."""
+    ours, p = NodeAttention(D, H, dropout=0.25), 0.25
+    with torch.no_grad():
+        ours.project.weight.zero_()  # uniform weights
+        ours.project.bias[2 * D :] = 1.0
+        ours.out.weight.copy_(torch.eye(D))
+    graph = Graph(NO_EDGES, 24, ptr=offsets_of([16, 8]))
+    x = torch.randn(50, 24, D)
+    torch.manual_seed(0)
+    kept = ours(x, graph) * (1 - p)
+    counts = kept[:, :16] * 16
+    torch.testing.assert_close(counts, counts.round(), atol=1e-4, rtol=0)
+    assert counts.round().unique().numel() > 3
+    share = float(kept.mean())
+    assert abs(share - (1 - p)) < 0.01  # 50 x 24 x 3 means of 8 or 16 draws: a deviation of 0.002
+    torch.testing.assert_close(ours.eval()(x, graph), torch.ones_like(x))
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, float("nan")])
+def test_a_dropout_that_is_none(dropout: float) -> None:
+    with pytest.raises(ArgumentError, match="attention_dropout must be from 0 to below 1"):
+        NodeAttention(D, H, dropout=dropout)
+
+
 @pytest.mark.parametrize("tail", [1, 4])
 def test_padding_of_a_batch_changes_nothing(tail: int) -> None:
     """Nodes that belong to no graph are attended to by none, and give no gradient."""

@@ -107,6 +107,7 @@ class LayerOptions:
     act: str
     dropout: float
     num_heads: int
+    attention_dropout: float
     edge_features: bool
 
 
@@ -120,7 +121,7 @@ class _GPS(nn.Module):
     def __init__(self, local: _GIN, o: LayerOptions) -> None:
         super().__init__()
         self.local = local
-        self.attention = NodeAttention(o.channels, o.num_heads)
+        self.attention = NodeAttention(o.channels, o.num_heads, o.attention_dropout)
         self.norms = nn.ModuleList(FeatureNorm(o.norm, o.channels) for _ in range(3))
         self.mlp = MLP(o.channels, o.channels, hidden_channels=2 * o.channels, act=o.act, dropout=o.dropout)
         self.dropout = nn.Dropout(o.dropout)
@@ -203,6 +204,7 @@ class Backbone(nn.Module):
         act: A key of :data:`~rfp.nn.layers.ACTIVATIONS`.
         dropout: Probability.
         num_heads: Number of heads of the attention in ``"gps"``.
+        attention_dropout: Probability of its weights to be left out.
         edge_features: Whether ``"gps"`` uses GINE (with edge features) or GIN as its local part.
         apart: Layers that see B trajectories apart (or inside DSS); those after them see one state a node, the
             trajectories pooled. ``None`` for all, without pooling.
@@ -231,6 +233,7 @@ class Backbone(nn.Module):
         act: str = "relu",
         dropout: float = 0.0,
         num_heads: int = 4,
+        attention_dropout: float = 0.0,
         edge_features: bool = False,
         apart: int | None = None,
         pooling: str = "mean",
@@ -246,7 +249,7 @@ class Backbone(nn.Module):
             raise ArgumentError(f"trajectory_layers must be from 0 to num_layers={num_layers}, got {apart}")
         self.apart, self.pooling = apart, pooling
         self._attends = name in ATTEND
-        options = LayerOptions(channels, norm, act, dropout, num_heads, edge_features)
+        options = LayerOptions(channels, norm, act, dropout, num_heads, attention_dropout, edge_features)
         layers = [BACKBONES[name](options) for _ in range(num_layers)]
         self.layers = nn.ModuleList(
             # All layers take leading dimensions, so DSS may always hand them all trajectories at once.

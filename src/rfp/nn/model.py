@@ -103,6 +103,7 @@ class RFPModel(nn.Module):
             act=config.activation,
             dropout=config.dropout,
             num_heads=config.num_heads,
+            attention_dropout=config.attention_dropout,
             edge_features=self.edge_encoder is not None or config.edge_products,
             apart=config.trajectory_layers,
             pooling=config.trajectory_readout,

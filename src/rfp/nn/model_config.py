@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rfp.errors import ArgumentError, unknown_choice
-from rfp.nn.backbones import BACKBONES, READ_EDGE_FEATURES
+from rfp.nn.backbones import ATTEND, BACKBONES, READ_EDGE_FEATURES
 from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
 from rfp.nn.layers import ACTIVATIONS, LAYER_NORMS, PRODUCT_NORMS
 from rfp.nn.levels import LEVELS
@@ -150,6 +150,7 @@ class ModelConfig:
         dropout: After every layer.
         input_dropout: On the node features and encodings.
         num_heads: Number of heads of GPS.
+        attention_dropout: Probability with which a weight of GPS's attention is left out in training.
         readout: Over nodes: ``"sum"``, ``"mean"`` or ``"max"``.
         num_head_layers: Linear maps of the head.
         pair_products: For links: the head reads products of the trajectories of both nodes (:mod:`rfp.nn.link_head`),
@@ -186,6 +187,7 @@ class ModelConfig:
     dropout: float = 0.0
     input_dropout: float = 0.0
     num_heads: int = 4
+    attention_dropout: float = 0.0
     readout: str = "sum"
     num_head_layers: int = 2
     pair_products: bool = False
@@ -229,6 +231,10 @@ class ModelConfig:
         if self.edge_encoder != "none" and self.backbone not in READ_EDGE_FEATURES:
             raise ArgumentError(
                 f'backbone="{self.backbone}" reads no edge features: set edge_encoder="none", or use "gine" or "gps"'
+            )
+        if self.attention_dropout and self.backbone not in ATTEND:
+            raise ArgumentError(
+                f'backbone="{self.backbone}" has no attention: leave attention_dropout out, or use "gps"'
             )
         if not self.encodings and not self.in_channels and self.node_encoder == "none":
             raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")

@@ -26,19 +26,22 @@ class NodeAttention(nn.Module):
     Args:
         channels: Width d.
         num_heads: H, divides d.
+        dropout: Probability with which a weight of the softmax is left out in training.
 
     Shapes:
         ``[..., n, d] -> [..., n, d]``. O(Σ n_g² d) for each leading index, n_g the width of a graph's block.
     """
 
-    def __init__(self, channels: int, num_heads: int) -> None:
+    def __init__(self, channels: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         if channels % num_heads:
             raise ArgumentError(
                 f"num_heads={num_heads} must divide the width {channels} of a GPS layer; "
                 f"try {_divisor(channels, num_heads)} heads"
             )
-        self.num_heads = num_heads
+        if not 0 <= dropout < 1:
+            raise ArgumentError(f"attention_dropout must be from 0 to below 1, got {dropout}")
+        self.num_heads, self.dropout = num_heads, dropout
         self.project = nn.Linear(channels, 3 * channels)
         self.out = nn.Linear(channels, channels)
         self.reset_parameters()
@@ -70,11 +73,11 @@ class NodeAttention(nn.Module):
         # [g * count, H, width, d / H] each: the fused kernels want four dimensions.
         q, k, v = heads.permute(3, 0, 2, 4, 1, 5).flatten(1, 2)
         mask = None if real is None else real.repeat_interleave(count, 0)[:, None, None, :]
-        y = scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        y = scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0)
         return y.view(graphs, count, self.num_heads, width, -1).permute(0, 3, 1, 2, 4).flatten(2)
 
     def extra_repr(self) -> str:
-        return f"num_heads={self.num_heads}"
+        return f"num_heads={self.num_heads}" + (f", dropout={self.dropout}" if self.dropout else "")
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
