@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -33,9 +32,12 @@ def run_pieces(kernel: Callable[..., object], bounds: Any, *args: object) -> Non
     pieces = deque(zip(range(len(bounds) - 1), bounds, bounds[1:], strict=False))
 
     def work() -> None:
-        with suppress(IndexError):  # no piece is left
-            while True:
-                kernel(*args, *pieces.popleft())
+        while True:
+            try:
+                piece = pieces.popleft()
+            except IndexError:  # none is left
+                return
+            kernel(*args, *piece)  # whose own errors are told
 
     num_threads = torch.get_num_threads()
     if num_threads == 1 or len(pieces) == 1:

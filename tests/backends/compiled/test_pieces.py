@@ -1,0 +1,47 @@
+"""Every piece of the work is done once, on any number of threads, and what fails says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("numba")
+
+from rfp.backends.compiled.pieces import equal_work, run_pieces
+
+
+@pytest.fixture(params=[1, 2, 3])
+def _threads(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("bounds", [[0, 4], [0, 1, 1, 5, 9]])
+def test_every_piece_is_done_once(bounds: list[int]) -> None:
+    done: list[tuple[object, ...]] = []
+    run_pieces(lambda *given: done.append(given), bounds, "given")
+    assert sorted(done) == [("given", i, bounds[i], bounds[i + 1]) for i in range(len(bounds) - 1)]
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("bounds", [[0, 4], [0, 1, 2, 3]])
+def test_an_error_of_a_kernel_is_not_taken_for_the_end(bounds: list[int]) -> None:
+    def fails(*given: object) -> None:
+        raise IndexError("of the kernel")
+
+    with pytest.raises(IndexError, match="of the kernel"):
+        run_pieces(fails, bounds)
+
+
+def test_pieces_of_equal_work_cover_all_of_it() -> None:
+    work = np.array([0, 10, 10, 11, 12, 40, 50])
+    bounds = equal_work(work, 10)
+    assert bounds[0] == 0
+    assert bounds[-1] == 6
+    assert bounds == sorted(bounds)
+    assert len(bounds) - 1 == 5
+    assert equal_work(work, 100) == [0, 6]
