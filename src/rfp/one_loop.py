@@ -8,6 +8,7 @@ method of this library is a call of the one or the other with other arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Unpack
 
@@ -134,7 +135,7 @@ def _step_by_step(
         watch.see(operator, p, sink.step(operator, p, state))
         events.append(step.events)
 
-    steps = _walk(problem, backend)
+    steps = _walk(problem, backend, sink.place if record is None else None)
     for operator, p in product(range(len(problem.operators)), range(problem.num_steps + 1)):
         take(operator, p, next(steps))
         if progress is not None and p:
@@ -142,13 +143,22 @@ def _step_by_step(
     return events
 
 
-def _walk(problem: Problem, backend: Backend) -> Iterator[Step]:
-    """All steps of all operators, one operator after the other; the events of the start count for the first."""
+def _walk(
+    problem: Problem, backend: Backend, place: Callable[[int, int], Tensor | None] | None = None
+) -> Iterator[Step]:
+    """All steps of all operators, one operator after the other; the events of the start count for the first.
+
+    With ``place``, :meth:`rfp.sinks.Sink.place`, a state is gone when the next is asked for.
+    """
     assert backend.steps is not None
     problem, at_start = begun(problem, plain=backend is REFERENCE)
     several = len(problem.operators) > 1
     for o, operator in enumerate(problem.operators):
-        steps = numbered(backend.steps(problem, operator), o if several else None)
+        if place is None or backend.steps_in_place is None:
+            steps = backend.steps(problem, operator)
+        else:
+            steps = backend.steps_in_place(problem, operator, partial(place, o))
+        steps = numbered(steps, o if several else None)
         if o == 0 and at_start:
             yield next(steps)._replace(events=at_start)  # step 0 has no events of its own
         yield from steps

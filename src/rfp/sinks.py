@@ -22,8 +22,15 @@ class Sink(Protocol):
     @property
     def takes_whole(self) -> bool: ...
 
+    def place(self, operator: int, step: int) -> Tensor | None:
+        """Where the state of a step will be kept, ``[n, B, k]``, for a backend that writes it there itself.
+
+        ``None`` where it is kept otherwise, or not at all. Who asks fills it before :meth:`step` is called.
+        """
+        ...
+
     def step(self, operator: int, step: int, state: Tensor) -> Tensor:
-        """Keep the state ``[B, n, k]`` of a step; returns it as it is kept."""
+        """Keep the state ``[B, n, k]`` of a step, if it is not in its place already; returns it as it is kept."""
         ...
 
     def whole(self, storage: Tensor) -> None:
@@ -48,6 +55,8 @@ class Memory:
         self._device = problem.device
         self._storage: Tensor | None = None
         self._parts: list[Tensor] = []
+        self._has_places = not self.differentiable and self.dtype == problem.dtype
+        self._filled: set[tuple[int, int]] = set()
 
     @property
     def storage(self) -> Tensor:
@@ -57,13 +66,23 @@ class Memory:
             self._storage = torch.stack(self._parts, dim=1).view(n, o, p, b, k).permute(0, 3, 1, 2, 4).to(self.dtype)
         return self._storage
 
+    def place(self, operator: int, step: int) -> Tensor | None:
+        if not self._has_places:
+            return None
+        self._filled.add((operator, step))
+        return self._of_step(operator, step)
+
     def step(self, operator: int, step: int, state: Tensor) -> Tensor:
         if self.differentiable:
             self._parts.append(state.transpose(0, 1))
             return state
+        kept = self._of_step(operator, step)
+        return kept if (operator, step) in self._filled else kept.copy_(state.transpose(0, 1))
+
+    def _of_step(self, operator: int, step: int) -> Tensor:
         if self._storage is None:
             self._storage = empty(*self._shape, dtype=self.dtype, device=self._device)
-        return self._storage[:, :, operator, step].copy_(state.transpose(0, 1))
+        return self._storage[:, :, operator, step]
 
     def whole(self, storage: Tensor) -> None:
         self._storage = storage
@@ -81,6 +100,9 @@ class KeptSteps:
 
     def __init__(self, sink: Sink, steps: Sequence[int]) -> None:
         self.sink, self._place = sink, {step: i for i, step in enumerate(steps)}
+
+    def place(self, operator: int, step: int) -> Tensor | None:
+        return self.sink.place(operator, self._place[step]) if step in self._place else None
 
     def step(self, operator: int, step: int, state: Tensor) -> Tensor:
         return self.sink.step(operator, self._place[step], state) if step in self._place else state
@@ -111,6 +133,9 @@ class NpyFile:
         self.file, self.dtype = file, dtype
         descr = np.lib.format.dtype_to_descr(np.dtype(_NUMPY[dtype]))
         self._header = {"descr": descr, "shape": shape}
+
+    def place(self, operator: int, step: int) -> None:
+        return None
 
     def step(self, operator: int, step: int, state: Tensor) -> Tensor:
         # [B, n, k] -> [k, B, n]: in Fortran order the nodes run fastest and the channels slowest.

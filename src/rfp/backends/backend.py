@@ -15,6 +15,11 @@ from rfp.operators import MatrixOperator, Operator
 
 # The states of one operator, one at a time: a^(0) as it is in the problem, then P steps.
 Steps = Callable[[Problem, Operator], Iterator[Step]]
+# Where the state of a step is kept, [n, B, k]; None: nowhere. Who asks for a place fills it.
+Place = Callable[[int], Tensor | None]
+# As Steps, for a caller who is done with a state before it asks for the next: memory is used again, and a state may be
+# written where it is kept.
+StepsInPlace = Callable[[Problem, Operator, Place], Iterator[Step]]
 # The trajectory of all operators in one call, [n, B, O, P + 1, k] of the given type; the last argument is told how many
 # steps are done, as they are.
 Whole = Callable[[Problem, torch.dtype, Callable[[int], None]], tuple[Tensor, Events]]
@@ -38,6 +43,7 @@ class Backend:
         name: As it is asked for.
         obstacle: Why it cannot run a problem; empty if it can.
         steps: Computes step by step; ``None`` if it computes whole trajectories only.
+        steps_in_place: The same for a caller who holds no state; ``None`` if there is nothing to be won by it.
         whole: Computes the whole trajectory in one call; ``None`` if it goes step by step only.
         serves: What it is chosen for, as :class:`rfp.Report` states it; empty for those that take what others leave.
         passed_over: How its obstacle reads in the report of the one that runs instead.
@@ -46,6 +52,7 @@ class Backend:
     name: str
     obstacle: Callable[[Problem], str]
     steps: Steps | None = None
+    steps_in_place: StepsInPlace | None = None
     whole: Whole | None = None
     serves: str = ""
     passed_over: str = "{}"

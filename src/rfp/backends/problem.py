@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,6 +133,11 @@ class Problem:
     def features(self) -> Tensor:
         """r, ``[B, n, k]``; drawn when it is first asked for."""
         return self.source.features() if isinstance(self.source, Draw) else self.source
+
+    def draw_by(self, drawn: Callable[[Draw], Tensor]) -> None:
+        """Have :attr:`features` drawn by a kernel, the same bit for bit, where they are to be drawn and are not yet."""
+        if isinstance(self.source, Draw) and "features" not in self.__dict__:
+            self.__dict__["features"] = drawn(self.source)
 
     @property
     def shape(self) -> torch.Size:

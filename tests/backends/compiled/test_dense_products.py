@@ -49,6 +49,20 @@ class TestGramAndApply:
         np.testing.assert_allclose(storage[:, :, 2].numpy(), expected, atol=1e-5)
         assert not storage[:, :, [0, 1, 3]].any()
 
+    @pytest.mark.parametrize("aligned", [True, False])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("k", [5, 16, 40, 64])
+    @pytest.mark.parametrize("n", [0, 1, 63, 5000])
+    def test_apply_to_two_places(self, n, k, dtype, aligned):
+        a, weight = normal(n, 2, k, dtype=dtype), normal(2, k, k, dtype=torch.float64, seed=1).triu()
+        memory = torch.zeros(n * 8 * k + 17, dtype=dtype)
+        first = -memory.data_ptr() % 64 // memory.itemsize + (not aligned)  # at the start of a cache line, or after it
+        storage = memory[first : first + n * 8 * k].view(n, 2, 4, k)
+        once = times_upper(a, weight)
+        assert torch.equal(times_upper(a, weight, a, storage[:, :, 2]), once)
+        assert torch.equal(storage[:, :, 2], once)
+        assert not storage[:, :, [0, 1, 3]].any()
+
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_works_in_a_forked_process(self):

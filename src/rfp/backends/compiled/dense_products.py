@@ -15,7 +15,9 @@ from rfp.backends.compiled.vectors import (
     add_product,
     add_transposed,
     aligned_zeros,
+    clear_rows,
     eight_zeros,
+    fence,
     fma,
     fma_of_four,
     half_of_eight,
@@ -23,7 +25,9 @@ from rfp.backends.compiled.vectors import (
     vload,
     vload_eight,
     vload_rows,
+    vstore,
     vstore_eight,
+    vstore_past_cache,
     vstore_rows,
     vzeros,
 )
@@ -39,6 +43,28 @@ TALL = 8 if WIDE else 4
 def _padded_width(k: int) -> int:
     """k columns in whole vectors."""
     return (k + 7) // 8 * 8
+
+
+@helper
+def _copy_rows(source, rows, width, target):
+    """The first numbers of the first rows, in the type of the target."""
+    whole = width - width % 16
+    for r in range(rows):
+        for c in range(0, whole, 16):
+            vstore(vload(source, (r, c), 16), target, (r, c))
+        for c in range(whole, width):
+            target[r, c] = source[r, c]
+
+
+@helper
+def _copy_rows_past_cache(source, rows, width, target):
+    """The same for rows of whole cache lines."""
+    for r in range(rows):
+        for c in range(0, width, 64 // source.itemsize):
+            if source.itemsize == 4:
+                vstore_past_cache(vload(source, (r, c), 16), target, (r, c))
+            else:
+                vstore_past_cache(vload(source, (r, c), 8), target, (r, c))
 
 
 @helper
@@ -80,14 +106,15 @@ accumulate_gram = _add_gram_in_eights if WIDE else _add_gram_in_fours
 
 @kernel
 def _gram_kernel(a, partial, piece, first, last):
-    rows = aligned_zeros(partial, _ROWS, partial.shape[2])
+    width = partial.shape[2]
+    rows, g = aligned_zeros(partial, _ROWS, width), aligned_zeros(partial, width, width)
     for b in range(a.shape[1]):
+        clear_rows(g, width)
         for start in range(first, last, _ROWS):
             count = min(_ROWS, last - start)
-            for r in range(count):
-                for c in range(a.shape[2]):
-                    rows[r, c] = a[start + r, b, c]
-            accumulate_gram(rows, count, partial[piece, b])
+            _copy_rows(a[start : start + count, b], count, a.shape[2], rows)
+            accumulate_gram(rows, count, g)
+        _copy_rows(g, width, width, partial[piece, b])
 
 
 def gram_matrix(a: Tensor) -> Tensor:
@@ -161,36 +188,51 @@ multiply_upper = _multiply_upper_in_eights if WIDE else _multiply_upper_in_fours
 
 
 @kernel
-def _times_upper_kernel(a, w, out, piece, first, last):
-    rows, product = aligned_zeros(a, _ROWS, w.shape[2]), aligned_zeros(a, _ROWS, w.shape[2])
+def _times_upper_kernel(a, w, out, kept, piece, first, last):
+    k, width = a.shape[2], w.shape[2]
+    rows, product = aligned_zeros(a, _ROWS, width), aligned_zeros(a, _ROWS, width)
+    weight = aligned_zeros(a, width, width)
     for b in range(a.shape[1]):
+        _copy_rows(w[b], width, width, weight)
         for start in range(first, last, _ROWS):
             count = min(_ROWS, last - start)
-            for r in range(count):
-                for c in range(a.shape[2]):
-                    rows[r, c] = a[start + r, b, c]
-            multiply_upper(rows, count, w[b], product)
-            for r in range(count):
-                for c in range(a.shape[2]):
-                    out[start + r, b, c] = product[r, c]
+            _copy_rows(a[start : start + count, b], count, k, rows)
+            multiply_upper(rows, count, weight, product)
+            _copy_rows(product, count, k, out[start : start + count, b])
+            if len(kept):
+                _copy_rows_past_cache(product, count, k, kept[start : start + count, b])
+    fence()
 
 
-def times_upper(a: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
+def _goes_past_cache(kept: Tensor) -> bool:
+    """Whether a kernel writes this second result: rows of whole cache lines, which it can write without reading them.
+
+    Otherwise one pass for both results takes longer than a copy afterwards does.
+    """
+    places = kept.data_ptr(), kept.size(-1) * kept.itemsize, *(step * kept.itemsize for step in kept.stride()[:-1])
+    return WIDE and all(place % 64 == 0 for place in places)
+
+
+def times_upper(a: Tensor, weight: Tensor, out: Tensor | None = None, kept: Tensor | None = None) -> Tensor:
     r"""The product :math:`a W` with an upper triangular :math:`W`, in the precision of ``a``. O(n k²) / 2.
 
     Args:
         a: ``[n, k]``, or ``[n, B, k]``.
         weight: ``[k, k]``, or ``[B, k, k]``; entries below the diagonal are taken to be zero.
         out: Like ``a``; may be ``a``, or one step of a trajectory.
+        kept: A second place for the result, one step of a trajectory that nobody reads before it is complete.
     """
     out = empty(*a.shape, dtype=a.dtype) if out is None else out
     if a.dim() == 2:
-        times_upper(a[:, None], weight[None], out[:, None])
+        times_upper(a[:, None], weight[None], out[:, None], None if kept is None else kept[:, None])
         return out
     n, num_trajectories, k = a.shape
     padded = np.zeros((num_trajectories, _padded_width(k), _padded_width(k)), as_array("a", a, *a.shape).dtype)
     padded[:, :k, :k] = np.triu(weight.numpy())
-    run_pieces(
-        _times_upper_kernel, equal_work(np.arange(n + 1), 1 << 11), a.numpy(), padded, as_array("out", out, *a.shape)
-    )
+    both = kept is not None and _goes_past_cache(kept)
+    second = as_array("kept", kept, *a.shape) if kept is not None and both else out[:0].numpy()
+    arrays = a.numpy(), padded, as_array("out", out, *a.shape), second
+    run_pieces(_times_upper_kernel, equal_work(np.arange(n + 1), 1 << 11), *arrays)
+    if kept is not None and not both:
+        kept.copy_(out)
     return out

@@ -87,6 +87,31 @@ def vstore(_: Any, vector: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
+def vstore_past_cache(_: Any, vector: Any, array: Any, index: Any) -> Any:
+    """``array[..., c : c + lanes] = vector`` at the start of a cache line, which is not fetched first nor kept.
+
+    Another thread sees it after :func:`fence`.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature, args, 1, vector.llvm)
+        store = builder.store(args[0], pointer, align=64)
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+    return types.void(vector, array, index), generate
+
+
+@intrinsic
+def fence(_: Any) -> Any:
+    """What was stored before is seen by all who read after it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+
+    return types.void(), generate
+
+
+@intrinsic
 def fma(_: Any, total: Any, factor: Any, vector: Any) -> Any:
     """``total + factor * vector``; the factor is a number or a vector."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from torch import Tensor
 
 from rfp.available import compiled_available
+from rfp.backends.backend import Place
 from rfp.backends.problem import Problem, Step
 from rfp.backends.reference.plain_loop import Normalize, as_steps, loop_with
 from rfp.backends.sparse.orthonormal import Orthonormalizer
@@ -29,6 +30,24 @@ def sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
         problem.normalization, problem.ptr, num_columns, operator.differentiable, problem.known_sizes
     )
     return loop_with(problem, operator, [products[id(S)] for S in own], normalize)
+
+
+def sparse_steps_in_place(problem: Problem, operator: Operator, place: Place) -> Iterator[Step]:
+    """The same steps in memory that is used again: those of one graph on a CPU by compiled kernels."""
+    own = factors(operator)
+    matrices = [S.csr.to(problem.dtype) for S in own if isinstance(S, MatrixOperator)]
+    one_on_cpu = problem.device.type == "cpu" and len(problem.ptr) == 2
+    # Others than these normalisations may hold what they are given.
+    known = problem.normalization in ("none", "l2", "qr") and len(matrices) == len(own)
+    if not one_on_cpu or not known or not compiled_available():
+        return sparse_steps(problem, operator)
+    from rfp.backends.compiled.drawn_features import compiled_features
+    from rfp.backends.sparse.step_memory import StepMemory
+
+    problem.draw_by(lambda draw: compiled_features(draw).transpose(0, 1))
+    memory = StepMemory(problem, place)
+    normalize = memory.normalization() if problem.normalization == "qr" else as_steps(problem.normalization)
+    return loop_with(problem, operator, [memory.product_with(csr) for csr in matrices], normalize)
 
 
 def fast_product(operator: Operator, like: Tensor) -> Callable[[Tensor], Tensor]:
