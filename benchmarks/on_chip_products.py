@@ -5,7 +5,8 @@ r"""Products inside the propagation, states never written, against Gram matrices
 
 The kernels here apply W₁ and W₂ to every state while a graph propagates, :math:`a_{ic}(v) = \sum_s w_{1is} u_{sc}(v)`
 and b likewise, and write :math:`y_i(v) = \frac1k \sum_c \alpha_{ci} a_{ic} b_{ic}` alone. A program has 16 channels and
-16 products of a graph, which is what registers hold of a and b. So a graph propagates once for each 16 products, and
+16 products of a graph, which is what registers hold of a and b (with QR, which mixes the channels of a state, it would
+have to hold all of them). So a graph propagates once for each 16 products, and
 three times in all, since gradients :math:`\bar w_{1is} = \sum_{vc} \bar y_i \alpha_{ci} b_{ic} u_{sc}` need all of b
 before the first state.
 
@@ -101,33 +102,17 @@ def _weights(alpha, panel, i, num_products, k):
 
 
 @triton.jit
-def products_kernel(
-    y, features, crow, col, value, ptr, norms, first, second, alpha, num_nodes, num_products, num_operators, nnz,
-    num_steps, k, above, N: tl.constexpr, M: tl.constexpr,
+def on_chip_kernel(
+    y, of_first, of_second, of_alpha, grad, features, crow, col, value, ptr, norms, first, second, alpha, num_nodes,
+    num_products, num_operators, nnz, num_steps, k, above, N: tl.constexpr, M: tl.constexpr, GRADIENT: tl.constexpr,
 ):  # fmt: skip
-    """``y`` ``[panels, n, m]``, to be summed. Grid: (graphs, panels, m / M)."""
-    graph, panel = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    begin = tl.load(ptr + graph).to(tl.int64)
-    size = (tl.load(ptr + graph + 1) - begin).to(tl.int32)
-    if (size <= above) | (size > N):
-        return
-    i = tl.program_id(2) * M + tl.arange(0, M)
-    a, b = _both_sums(
-        features, crow, col, value, ptr, norms, first, second, graph, panel, i, num_operators, nnz, num_steps, k, N, M
-    )
-    local = tl.arange(0, N)[None, :]
-    at = (panel * num_nodes + begin + local) * num_products + i[:, None]
-    y_part = tl.sum(_weights(alpha, panel, i, num_products, k)[:, :, None] * a * b, axis=1) / k
-    tl.store(y + at, y_part, mask=(local < size) & (i < num_products)[:, None])
+    """``y``, or the gradients of the weights from ``grad``, that of y. Grid: (graphs, panels, m / M).
 
-
-@triton.jit
-def gradient_kernel(
-    of_first, of_second, of_alpha, grad, features, crow, col, value, ptr, norms, first, second, alpha, num_products,
-    num_operators, nnz, num_steps, k, above, N: tl.constexpr, M: tl.constexpr,
-):  # fmt: skip
-    """Gradients of W₁ and W₂, ``[graphs, panels, m, T]``, and of α, ``[graphs, k, m]``, to be summed over the graphs
-    (and panels). Grid: (graphs, panels, m / M).
+    Args:
+        y: ``[panels, n, m]``, to be summed over the panels; written if not ``GRADIENT``.
+        of_first, of_second: ``[graphs, panels, m, T]``, to be summed over both; written otherwise.
+        of_alpha: ``[graphs, k, m]``, to be summed over the graphs; likewise.
+        above: Graphs of at most so many nodes, or of more than N, are left alone.
     """
     graph, panel = tl.program_id(0).to(tl.int64), tl.program_id(1)
     begin = tl.load(ptr + graph).to(tl.int64)
@@ -139,22 +124,27 @@ def gradient_kernel(
         features, crow, col, value, ptr, norms, first, second, graph, panel, i, num_operators, nnz, num_steps, k, N, M
     )
     local = tl.arange(0, N)[None, :]
-    g = tl.load(grad + (begin + local) * num_products + i[:, None], mask=local < size, other=0.0)[:, None, :] / k
-    channel = panel * 16 + tl.arange(0, 16)[None, :]
-    at_alpha = (graph * k + channel) * num_products + i[:, None]
-    tl.store(of_alpha + at_alpha, tl.sum(g * a * b, axis=2), mask=channel < k)
-    g *= _weights(alpha, panel, i, num_products, k)[:, :, None]
-    to_first, to_second = g * b, g * a
-    num_states = num_operators * (num_steps + 1)
-    row = ((graph * tl.num_programs(1) + panel) * num_products + i) * num_states
-    for o in range(num_operators):
-        x, matrix, unit = _begun(features, crow, col, value, ptr, norms, graph, panel, o, num_operators, nnz, k, N)
-        for p in range(num_steps + 1):
-            if p > 0:
-                x = _next(x, matrix, unit, p, N)
-            at = row + o * (num_steps + 1) + p
-            tl.store(of_first + at, tl.sum(tl.sum(to_first * x[None, :, :], axis=2), axis=1))
-            tl.store(of_second + at, tl.sum(tl.sum(to_second * x[None, :, :], axis=2), axis=1))
+    weights = _weights(alpha, panel, i, num_products, k)[:, :, None]
+    if GRADIENT:
+        g = tl.load(grad + (begin + local) * num_products + i[:, None], mask=local < size, other=0.0)[:, None, :] / k
+        channel = panel * 16 + tl.arange(0, 16)[None, :]
+        at_alpha = (graph * k + channel) * num_products + i[:, None]
+        tl.store(of_alpha + at_alpha, tl.sum(g * a * b, axis=2), mask=channel < k)
+        g *= weights
+        to_first, to_second = g * b, g * a
+        num_states = num_operators * (num_steps + 1)
+        row = ((graph * tl.num_programs(1) + panel) * num_products + i) * num_states
+        for o in range(num_operators):
+            x, matrix, unit = _begun(features, crow, col, value, ptr, norms, graph, panel, o, num_operators, nnz, k, N)
+            for p in range(num_steps + 1):
+                if p > 0:
+                    x = _next(x, matrix, unit, p, N)
+                at = row + o * (num_steps + 1) + p
+                tl.store(of_first + at, tl.sum(tl.sum(to_first * x[None, :, :], axis=2), axis=1))
+                tl.store(of_second + at, tl.sum(tl.sum(to_second * x[None, :, :], axis=2), axis=1))
+    else:
+        at = (panel * num_nodes + begin + local) * num_products + i[:, None]
+        tl.store(y + at, tl.sum(weights * a * b, axis=1) / k, mask=local < size)
 
 
 class OneBatch:
@@ -181,25 +171,27 @@ class OneBatch:
         assert graph.largest <= 64
         assert num_products % _PRODUCTS == 0
 
-    def _on_chip(self, kernel, outputs, sizes) -> None:
+    def _on_chip(self, y=None, of_weights=(None, None, None)) -> None:
+        """Fill ``y``, or the gradients ``of_weights``."""
         grid = (self.ptr.size(0) - 1, self.panels, self.m // _PRODUCTS)
-        alpha = self.ones if self.alpha is None else self.alpha
-        weights = (self.first, self.second, alpha)
-        arguments = (self.features, self.crow, self.col, self.values, self.ptr, self.norms, *weights)
-        last = (*sizes, self.m, len(OPERATORS), self.values.size(1), self.num_steps, self.k)
+        outputs = [self.grad if out is None else out for out in (y, *of_weights)]  # what is not written may be anything
+        weights = (self.first, self.second, self.ones if self.alpha is None else self.alpha)
+        read = (self.grad, self.features, self.crow, self.col, self.values, self.ptr, self.norms, *weights)
+        sizes = (self.graph.num_nodes, self.m, len(OPERATORS), self.values.size(1), self.num_steps, self.k)
         for above, width in self.widths:
-            kernel[grid](*outputs, *arguments, *last, above, N=width, M=_PRODUCTS, num_warps=width // 4)
+            options = {"N": width, "M": _PRODUCTS, "GRADIENT": y is None, "num_warps": width // 4}
+            on_chip_kernel[grid](*outputs, *read, *sizes, above, **options)
 
     def on_chip(self) -> torch.Tensor:
         parts = self.grad.new_empty(self.panels, self.graph.num_nodes, self.m)
-        self._on_chip(products_kernel, (parts,), (self.graph.num_nodes,))
+        self._on_chip(parts)
         return parts.sum(0)
 
     def on_chip_gradient(self) -> tuple[torch.Tensor, ...]:
         graphs = self.ptr.size(0) - 1
         parts = self.grad.new_empty(2, graphs, self.panels, self.m, self.num_states)
         of_alpha = self.grad.new_empty(graphs, self.k, self.m)
-        self._on_chip(gradient_kernel, (*parts.unbind(), of_alpha, self.grad), ())
+        self._on_chip(of_weights=(*parts.unbind(), of_alpha))
         return (*parts.sum((1, 2)), of_alpha.sum(0))
 
     def drawn_states(self) -> torch.Tensor:

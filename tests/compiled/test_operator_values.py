@@ -33,6 +33,17 @@ def test_values_equal_those_of_the_plain_functions(weighted: bool, dtype: torch.
         assert torch.equal(compiled_operator_values([name], pattern, dtype)[name], found[name])
 
 
+def test_weights_of_any_size_are_added_up_to_rounding() -> None:
+    """In another order than by the plain functions: degrees of long rows differ in their last bits."""
+    generator = torch.Generator().manual_seed(1)
+    edge_index = torch.randint(40, (2, 900), generator=generator)
+    graph = Graph(edge_index, 40, torch.randn(900, dtype=torch.float64, generator=generator))
+    found = compiled_operator_values(COMPILED_OPERATORS, graph.pattern, torch.float64)
+    for name, values in found.items():
+        plain = OPERATORS[name](EntryTable.of(graph.pattern))
+        torch.testing.assert_close(values, plain, rtol=1e-14, atol=1e-15)
+
+
 def test_operators_of_a_batch_share_its_pattern_and_know_their_norms() -> None:
     graph, names = batch(False), ["normalized_laplacian", "random_walk", "normalized_adjacency", "adjacency"]
     operators = as_operators(names, graph)
