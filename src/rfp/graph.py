@@ -24,7 +24,7 @@ from torch import Tensor
 from rfp.available import compiled_available, triton_available
 from rfp.csr import CSR, from_entries
 from rfp.errors import GraphError
-from rfp.hashing import GOLDEN, LOOP_AT_ZERO, SOURCE, mix
+from rfp.hashing import GOLDEN, LOOP_AT_ZERO, hash_of_edges, mix, words_of_edges
 from rfp.memo import Memo
 from rfp.ragged import join, offsets
 
@@ -45,16 +45,6 @@ _MOST_LOOKED_AT = 1 << 24
 # SciPy would be loaded for; of one graph so many that Numba is loaded in the time they take.
 _MANY_EDGES_OF_A_BATCH = 1 << 12
 _MANY_EDGES = 1 << 20
-
-
-def _edge_words(source: Tensor, target: Tensor) -> Tensor:
-    return mix(source * SOURCE + target * GOLDEN)
-
-
-def hash_of_edges(source: Tensor, target: Tensor) -> Tensor:
-    """The sum of a 64-bit word for each edge, modulo 2^64: what the key of one graph adds up, in any order."""
-    words = _edge_words(source, target)
-    return words.sum() + (words == 0).sum() * LOOP_AT_ZERO
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +232,7 @@ class Graph:
                 continue
             graph = self.batch[source]
             first = self.offsets[graph]
-            words = _edge_words(source - first, target - first)
+            words = words_of_edges(source - first, target - first)
             keys.index_add_(0, graph, torch.where(words == 0, LOOP_AT_ZERO, words))
         return mix(keys)
 

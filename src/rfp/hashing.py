@@ -64,3 +64,14 @@ def stream_keys(seed: int, trajectories: range, device: torch.device | str = "cp
 def mixed_keys(graph_keys: Tensor, device: torch.device | str) -> Tensor:
     """The 64-bit keys of graphs that are named by integers, ``[num_graphs]``."""
     return mix(graph_keys.to(device, torch.int64) + GOLDEN)
+
+
+def words_of_edges(source: Tensor, target: Tensor) -> Tensor:
+    """A 64-bit word for each edge, that of 0 -> 0 zero, in whose place :data:`LOOP_AT_ZERO` is to be taken."""
+    return mix(source * SOURCE + target * GOLDEN)
+
+
+def hash_of_edges(source: Tensor, target: Tensor) -> Tensor:
+    """The sum of the words, modulo 2^64: what the key of one graph adds up, in any order."""
+    words = words_of_edges(source, target)
+    return words.sum() + (words == 0).sum() * LOOP_AT_ZERO

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from rfp.hashing import GOLDEN, mix, signed
@@ -29,6 +31,20 @@ class CountedDraws:
     def set_extra_state(self, state: dict[str, int]) -> None:
         self.settings = replace(self.settings, seed=int(state["seed"]))
         self.num_draws = int(state["num_draws"])
+
+
+@contextmanager
+def evaluation_draw_of(modules: Sequence[CountedDraws], number: int) -> Iterator[None]:
+    """Within the block, evaluation uses this draw of the modules; 0 is the usual one."""
+    usual = [module.settings for module in modules]
+    try:
+        for module, settings in zip(modules, usual, strict=True):
+            seed = settings.seed if number == 0 else training_seed(settings.seed, -1 - number)
+            module.settings = replace(settings, seed=seed)
+        yield
+    finally:
+        for module, settings in zip(modules, usual, strict=True):
+            module.settings = settings
 
 
 def training_seed(seed: int, draw: int) -> int:

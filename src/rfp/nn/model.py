@@ -2,9 +2,8 @@ r"""The whole network: encodings, :math:`f^{(0)} = \sigma(K_{embed}(f^{in} \oplu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
@@ -15,7 +14,7 @@ from rfp.baselines import flip_signs
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
-from rfp.nn.counted_draws import training_seed
+from rfp.nn.counted_draws import evaluation_draw_of, training_seed
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, ProductEmbedding, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation, unchecked_graph
 from rfp.nn.gcn import gcn_matrix
@@ -289,21 +288,12 @@ class RFPModel(nn.Module):
     def _learned_features(self, graph: Graph, x: Tensor | None) -> Tensor:
         return x if x is not None else graph.offsets.new_ones(graph.num_nodes, 1, dtype=self.dtype)
 
-    @contextmanager
-    def evaluation_draw(self, number: int) -> Iterator[None]:
+    def evaluation_draw(self, number: int) -> AbstractContextManager[None]:
         """Within the block, evaluation uses this draw of the random features; 0 is the usual one.
 
         Predictions averaged over several draws vary less than those of one.
         """
-        usual = [encoder.settings for encoder in self.encoders]
-        try:
-            for encoder, settings in zip(self.encoders, usual, strict=True):
-                seed = settings.seed if number == 0 else training_seed(settings.seed, -1 - number)
-                encoder.settings = replace(settings, seed=seed)
-            yield
-        finally:
-            for encoder, settings in zip(self.encoders, usual, strict=True):
-                encoder.settings = settings
+        return evaluation_draw_of(self.encoders, number)
 
     def _node_features(self, data: Any) -> Tensor | None:
         if self.node_encoder is not None:

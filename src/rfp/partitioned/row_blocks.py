@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rfp.errors import GraphError
-from rfp.graph import hash_of_edges
-from rfp.hashing import GOLDEN, mix, signed
+from rfp.hashing import GOLDEN, hash_of_edges, mix, signed
 from rfp.partitioned.checked_files import save_array
 from rfp.partitioned.layout import Layout, StoredGraph
 
