@@ -193,19 +193,29 @@ def _product_rows(**drawn: Any) -> list[Row]:
     of_l2: dict[str, Any] = {"embed": "products", "edge_products": True}
     of_qr = {**of_l2, "product_weights": True}
     k = at.PRODUCT_CHANNELS
-    l2 = rfp_values(L, A, WALK, k=64, normalization="l2", **drawn)
+    l2 = rfp_values(L, A, k=64, normalization="l2", **drawn)
+    with_walk = rfp_values(L, A, WALK, k=64, normalization="l2", **drawn)
     # The kernel of learned operators takes 32 channels: with more a step takes ten times as long.
     both, learned = rfp_values(L, A, k=k, **blocks), rfp_values(L, A, S_LEARN, k=LEARNED_MAX_CHANNELS, **blocks)
     narrow = rfp_values(L, A, k=at.GRAPH_CHANNELS, **blocks)
+    narrow_learned = rfp_values(L, A, S_LEARN, k=at.GRAPH_CHANNELS, **blocks)
     samples = rfp_values(L, A, k=4, num_trajectories=8, **blocks)
     # As many orthonormal channels as nodes: products are the diagonals of A^0 ... A^4, which nothing may scale.
     walks = rfp_values(COUNTS, k=at.COUNTING_CHANNELS, P=2, normalization="none", start="orthonormal", **drawn)
     exact: dict[str, Any] = {"embed": "products", "product_norm": "none", "embed_activation": False}
     return [
-        _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", l2, **of_l2),
+        _row("rfp-l2-LA-products", "RFP-ℓ2-L̂,Â with products", l2, products_of="rfp-l2-LA", **of_l2),
+        _row("rfp-l2-LAW-products", "RFP-ℓ2-L̂,Â,RW with products", with_walk, **of_l2),
         _row("rfp-qr-LA-products", "RFP-QR-L̂,Â with products", both, products_of="rfp-qr-LA", **of_qr),
         _row("rfp-qr-LAS-products", "RFP-QR-L̂,Â,S^learn with products", learned, products_of="rfp-qr-LAS", **of_qr),
         _dss("rfp-qr-LA-dss-products", "RFP-QR-L̂,Â-DSS with products", narrow, products_of="rfp-qr-LA-dss", **of_qr),
+        _dss(
+            "rfp-qr-LAS-dss-products",
+            "RFP-QR-L̂,Â,S^learn-DSS with products",
+            narrow_learned,
+            products_of="rfp-qr-LAS-dss",
+            **of_qr,
+        ),
         _row(
             "rfp-qr-LA-apart-products",
             "RFP-QR-L̂,Â with products, 8 trajectories apart",
