@@ -220,7 +220,6 @@ def _product_rows(**drawn: Any) -> list[Row]:
             "rfp-qr-LA-apart-products",
             "RFP-QR-L̂,Â with products, 8 trajectories apart",
             samples,
-            on_request=True,  # eight times the work of the row without DSS
             trajectories="independent",
             **of_qr,
         ),
