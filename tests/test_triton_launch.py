@@ -1,5 +1,7 @@
 """Repeated launches find a compiled kernel once, and again for tensors that begin otherwise."""
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import torch
 
 pytest.importorskip("triton")
 
+from rfp import triton_launch
 from rfp.triton_launch import LoopLaunches, RepeatedLaunches, launch_kernel
 
 
@@ -15,9 +18,14 @@ class Compiled:
 
     def __init__(self) -> None:
         self.launches: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
+        self.streams: list[int | None] = []
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        return lambda *arguments: self.launches.append((grid, arguments))
+        def launch(*arguments: Any, stream: int | None = None) -> None:
+            self.launches.append((grid, arguments))
+            self.streams.append(stream)
+
+        return launch
 
 
 class Kernel:
@@ -42,7 +50,7 @@ def test_a_kernel_is_found_by_its_arguments() -> None:
     assert launch_kernel(kernel, (5, 2), (x[4:], 9), num_warps=1, BLOCK=32) is first
     ((grid, arguments),) = first.launches
     assert grid == (5, 2, 1)
-    assert arguments[0].data_ptr() == x[4:].data_ptr()
+    assert arguments[0] == x[4:].data_ptr()
     assert arguments[1:] == (9, 32)  # constants of the kernel, not what the compiler is told
 
 
@@ -72,7 +80,7 @@ def test_a_kernel_is_found_once() -> None:
     assert launch("name", kernel, (5, 2), (x[4:],), (8,), {"BLOCK": 16}, num_warps=1) is kernel.made[0]
     ((grid, arguments),) = kernel.made[0].launches
     assert grid == (5, 2, 1)
-    assert arguments[0].data_ptr() == x[4:].data_ptr()
+    assert arguments[0] == x[4:].data_ptr()
     assert arguments[1:] == (8, 16)  # constants too, in their order
 
 
@@ -86,16 +94,21 @@ def test_others_are_found_anew() -> None:
     assert len(kernel.made) == 4
 
 
-def test_a_loop_keeps_all_but_what_moves() -> None:
-    kernel, launches = Kernel(), LoopLaunches()
-    x = torch.zeros(64)
+def test_a_loop_keeps_all_but_what_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_launch, "_driver", lambda: SimpleNamespace(get_current_stream=lambda index: 5 + index))
+    kernel, launches = Kernel(), LoopLaunches(torch.device("cuda", 2))
+    x, kept = torch.zeros(64), torch.zeros(4)
     assert not launches.again("name", x)
-    launches.first("name", kernel, (3,), (x,), (7,), {"BLOCK": 16}, num_warps=1)
+    launches.first("name", kernel, (3,), (x,), (kept,), {"BLOCK": 16}, num_warps=1)
+    where, references = kept.data_ptr(), sys.getrefcount(kept)
     assert launches.again("name", x[4:])
     ((grid, arguments),) = kernel.made[0].launches
     assert grid == (3, 1, 1)
-    assert arguments[0].data_ptr() == x[4:].data_ptr()
-    assert arguments[1:] == (7, 16)
+    assert arguments == (x[4:].data_ptr(), where, 16)
+    assert kernel.made[0].streams == [7]
+    del launches.__dict__["_held"]  # the launches know its place, so they hold it
+    assert sys.getrefcount(kept) < references
+    launches._held = []
     assert not launches.again("name", x[1:])
     assert not launches.again("other", x)
 

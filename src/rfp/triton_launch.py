@@ -41,8 +41,16 @@ def launch_kernel(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], 
             _compiled[key] = found
         return found
     known = [constants[name] for name in kernel.arg_names[len(arguments) :]]
-    found[(*grid, 1, 1)[:3]](*arguments, *known)
+    found[(*grid, 1, 1)[:3]](*map(_address, arguments), *known)
     return found
+
+
+def _address(argument: Any) -> Any:
+    """A tensor as where it lies: a launch reads that as it is, and asks a tensor for it, and the driver whether it may.
+
+    Whoever launches holds the tensor until then.
+    """
+    return argument.data_ptr() if isinstance(argument, Tensor) else argument
 
 
 def _kind(argument: Any) -> Any:
@@ -91,7 +99,7 @@ class RepeatedLaunches:
         key = (name, *constants.values(), *[tensor.data_ptr() % 16 == 0 for tensor in moving])
         compiled = self._found.get(key)
         if compiled is not None:
-            compiled[(*grid, 1, 1)[:3]](*moving, *fixed, *constants.values())
+            compiled[(*grid, 1, 1)[:3]](*map(_address, moving), *map(_address, fixed), *constants.values())
             return compiled
         _check_order(kernel, moving, fixed, constants)
         compiled = kernel[grid](*moving, *fixed, **constants, **options)
@@ -104,18 +112,25 @@ class LoopLaunches:
     """Launches of a loop: under one name always the same kernel, grid and arguments, but for where some tensors lie.
 
     As :class:`RepeatedLaunches`, which builds the arguments anew each time; of a hundred short kernels that is felt.
+
+    Args:
+        device: Where the loop runs, which is the current device whenever it launches.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._found: dict[tuple[Any, ...], tuple[Callable[..., None], tuple[Any, ...]]] = {}
+        self._held: list[Sequence[Any]] = []  # tensors of which the launches know the places alone
+        self._current_stream: Callable[[int], int]
 
     def again(self, name: Hashable, *moving: Tensor) -> bool:
         """Launch as under this name before, with these tensors; ``False`` if :meth:`first` must do it."""
-        found = self._found.get((name, *[tensor.data_ptr() % 16 == 0 for tensor in moving]))
+        places = [tensor.data_ptr() for tensor in moving]
+        found = self._found.get((name, *[place % 16 == 0 for place in places]))
         if found is None:
             return False
         launch, others = found
-        launch(*moving, *others)
+        launch(*places, *others, stream=self._current_stream(self._device.index))
         return True
 
     def first(
@@ -133,7 +148,10 @@ class LoopLaunches:
         compiled = launch_kernel(kernel, grid, (*moving, *fixed), **constants, **options)
         if _can_be_launched(compiled):
             key = (name, *[tensor.data_ptr() % 16 == 0 for tensor in moving])
-            self._found[key] = compiled[(*grid, 1, 1)[:3]], (*fixed, *constants.values())
+            self._found[key] = compiled[(*grid, 1, 1)[:3]], (*map(_address, fixed), *constants.values())
+            self._held.append(fixed)
+            # Asked for here, a launch need not ask for the device first.
+            self._current_stream = _driver().get_current_stream
 
 
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
@@ -141,6 +159,12 @@ def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(tensor.device)
+
+
+def _driver() -> Any:
+    from triton.runtime import driver
+
+    return driver.active
 
 
 def _check_order(kernel: Any, moving: Sequence[Tensor], fixed: Sequence[Any], constants: Mapping[str, Any]) -> None:

@@ -78,7 +78,11 @@ def test_order_of_the_rows_of_a_large_graph() -> None:
 @pytest.mark.parametrize("l2", [False, True])
 def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
     types = {**LARGE, "row": "i32"}
-    check(triton_large.sum_kernel, types, {"K": width, "WORDS": 64})
+    check(
+        triton_large.sum_kernel,
+        types,
+        {"K": width, "WORDS": width * width // 64, "PARTS": 2048 * 64 // (width * width)},
+    )
     check(triton_large.factor_kernel, types, {"K": width, "L2": l2})
     check(triton_large.rounding_kernel, types, {"K": width})
     gram = check(triton_large.gram_kernel, types, {"K": width, "ROWS": 64, "L2": l2})

@@ -42,6 +42,9 @@ _UNROLL = {16: 8, 32: 8, 64: 8}
 # multiprocessor.
 _ROWS = {16: 128, 32: 64, 64: 64}
 _PROGRAMS = {16: 8, 32: 4, 64: 2}
+# Programs that add up the parts of a Gram matrix, and words that each of them asks for at a time.
+_SUMMING_PROGRAMS = 64
+_SUMMED_WORDS = 2048
 
 
 def cuda_sparse_trajectory(
@@ -143,7 +146,7 @@ class Stages:
         self.every = problem.normalize_every
         self.last = problem.num_steps // self.every * self.every  # the last normalisation
         self.factorized = 0
-        self._launches = LoopLaunches()
+        self._launches = LoopLaunches(self.device)
         # Lengths of the columns and what rounding may have added to them, as the kernels keep them.
         self.rounding = torch.zeros(self.num_trajectories, 2, self.width, dtype=torch.float64, device=self.device)
         self.unit = replace(problem, operators=(operator,)).rounding_units()[0]
@@ -250,13 +253,14 @@ class Stages:
                 num_warps=4,
             )
         if not self._launches.again("sum"):
+            words = self.width * self.width // _SUMMING_PROGRAMS
             self._launches.first(
                 "sum",
                 sum_kernel,
-                (self.width * self.width // 64, b),
+                (_SUMMING_PROGRAMS, b),
                 (),
                 (self.grams, self.gram, self.programs, apart),
-                {"K": self.width, "WORDS": 64},
+                {"K": self.width, "WORDS": words, "PARTS": _SUMMED_WORDS // words},
                 num_warps=2,
             )
 

@@ -210,14 +210,14 @@ def _rows(states, block, row, num_rows, k, K: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["num_parts", "grams_trajectory"])
-def sum_kernel(grams, gram, num_parts, grams_trajectory, K: tl.constexpr, WORDS: tl.constexpr):
-    """Add the parts of the Gram matrix in their order. Grid: (K * K / WORDS, B)."""
+def sum_kernel(grams, gram, num_parts, grams_trajectory, K: tl.constexpr, WORDS: tl.constexpr, PARTS: tl.constexpr):
+    """Add the parts of the Gram matrix in a fixed order, ``PARTS`` at a time. Grid: (K * K / WORDS, B)."""
     b = tl.program_id(1).to(tl.int64)
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
     grams += b * grams_trajectory
     total = tl.zeros([WORDS], tl.float64)
-    for first in range(0, num_parts, 32):
-        part = first + tl.arange(0, 32)[:, None]
+    for first in range(0, num_parts, PARTS):
+        part = first + tl.arange(0, PARTS)[:, None]
         total += tl.sum(tl.load(grams + part * (K * K) + word[None, :], mask=part < num_parts, other=0.0), axis=0)
     tl.store(gram + b * (K * K) + word, total)
 
