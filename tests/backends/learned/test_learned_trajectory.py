@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rfp.backends import choose
-from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES
+from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES, LEARNED_WIDEST
 from rfp.backends.reference import plain_loop as reference
 from rfp.backends.sparse import fast_loop as sparse
 from rfp.backends.sparse.orthonormal import Orthonormalizer
@@ -146,12 +146,20 @@ def test_chosen_for_small_dense_blocks_only() -> None:
     problem = CASES["one block"].problem(torch.float32)
     here: Any = OnGpu(problem.features)
     problem = replace(problem, source=here)
-    assert chosen(problem) == ("learned", "learned operators of graphs of at most 64 nodes on a GPU")
+    assert chosen(problem) == ("learned", "learned operators of small graphs on a GPU")
     wide: Any = OnGpu(torch.zeros(1, 43, LEARNED_MAX_CHANNELS + 1))
     double: Any = OnGpu(problem.features.double())
     followed: Any = OnGpu(problem.features.clone().requires_grad_())
-    large = learned_cases.Case([LEARNED_MAX_NODES + 1], [[0]]).problem(torch.float32)
-    large = replace(large, source=OnGpu(large.features))  # type: ignore[arg-type]
+    alone, huge = (
+        learned_cases.Case([3, size], groups).problem(torch.float32)
+        for size, groups in ((LEARNED_MAX_NODES + 1, [[0, 1]]), (LEARNED_WIDEST + 1, [[0], [1]]))
+    )
+    beside = learned_cases.Case([3, LEARNED_MAX_NODES + 1], [[0], [1]]).problem(torch.float32)
+    alone, huge, beside = (
+        replace(other, source=OnGpu(other.features))  # type: ignore[arg-type]
+        for other in (alone, huge, beside)
+    )
+    assert chosen(beside)[0] == "learned"
     one = DenseOperator(torch.zeros(43, 43, requires_grad=True))
     refused = {
         "more than 32 channels": replace(problem, source=wide),
@@ -160,7 +168,8 @@ def test_chosen_for_small_dense_blocks_only() -> None:
         "normalization 'inverse_gram'": replace(
             problem, settings=replace(problem.settings, normalization="inverse_gram")
         ),
-        "a graph of more than 64 nodes": large,
+        "graphs of more than 64 nodes alone": alone,
+        "a graph of more than 256 nodes": huge,
         "an operator is not formed as dense blocks": replace(problem, operators=(one, *problem.operators)),
         "an operator is not in float32": replace(
             problem, operators=CASES["one block"].problem(torch.float64).operators

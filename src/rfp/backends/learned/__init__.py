@@ -16,6 +16,11 @@ from rfp.operators import blocks_of
 # The widest block of dense matrices and the widest k of the kernels that are differentiated through.
 LEARNED_MAX_NODES = 64
 LEARNED_MAX_CHANNELS = 32
+# The widest block beside those: a few large molecules of a batch would hold up all others, which the kernels serve. A
+# batch of wide ones alone goes step by step, by products of the library's.
+LEARNED_WIDEST = 256
+# With more channels than the first number that takes shared memory of the second, in bytes, or blocks half as wide.
+_WIDE_CHANNELS, _WIDE_SHARED_MEMORY = 16, 172_032
 
 
 def _obstacle(problem: Problem) -> str:
@@ -38,9 +43,20 @@ def _obstacle(problem: Problem) -> str:
             return "an operator is not formed as dense blocks"
         if any(block.matrix.dtype != torch.float32 for block in blocks):
             return "an operator is not in float32"
-        if any(block.rows.size(1) > LEARNED_MAX_NODES for block in blocks):
-            return f"a graph of more than {LEARNED_MAX_NODES} nodes"
+        widths = [block.rows.size(1) for block in blocks]
+        if widths and min(widths) > LEARNED_MAX_NODES:
+            return f"graphs of more than {LEARNED_MAX_NODES} nodes alone"
+        if widths and max(widths) > LEARNED_MAX_NODES and max(widths) > (widest := _widest(problem)):
+            return f"a graph of more than {widest} nodes"
     return "" if triton_available() else "Triton is not installed"
+
+
+def _widest(problem: Problem) -> int:
+    """The widest block that the kernels can hold in the GPU's shared memory."""
+    if problem.shape[2] <= _WIDE_CHANNELS:
+        return LEARNED_WIDEST
+    shared = torch.cuda.get_device_properties(problem.device).shared_memory_per_block_optin
+    return LEARNED_WIDEST if shared >= _WIDE_SHARED_MEMORY else LEARNED_WIDEST // 2
 
 
 def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
@@ -54,6 +70,6 @@ LEARNED = Backend(
     "learned",
     _obstacle,
     whole=_whole,
-    serves=f"learned operators of graphs of at most {LEARNED_MAX_NODES} nodes on a GPU",
+    serves="learned operators of small graphs on a GPU",
     passed_over="a learned operator is differentiated through; no kernel for it: {}",
 )

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from rfp.backends.learned import LEARNED_MAX_NODES
 from rfp.backends.learned.triton_dense import dense_backward_kernel, dense_forward_kernel
 from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
 from rfp.normalization import Events
@@ -29,7 +30,11 @@ from rfp.triton_launch import on_device
 # Warps of a program, by the padded numbers of nodes and channels: as few as hold its tiles without spilling much, for
 # sums over nodes are passed between warps through memory.
 FORWARD_WARPS = {(16, 16): 1, (16, 32): 1, (32, 16): 1, (32, 32): 2, (64, 16): 4, (64, 32): 4}
+FORWARD_WARPS |= {(128, 16): 4, (128, 32): 8, (256, 16): 8, (256, 32): 8}
 BACKWARD_WARPS = {(16, 16): 1, (16, 32): 2, (32, 16): 2, (32, 32): 4, (64, 16): 4, (64, 32): 8}
+BACKWARD_WARPS |= {(128, 16): 8, (128, 32): 8, (256, 16): 8, (256, 32): 8}
+# Columns of a wide matrix that a program holds at a time.
+_CHUNK = 32
 
 
 def learned_trajectory(
@@ -94,7 +99,14 @@ class _Plan:
     def constants(self, block: DenseBlock, warps: dict[tuple[int, int], int]) -> dict[str, int]:
         """The kernel's variant for the widths of the block and the features."""
         sizes = _padded(block.rows.size(1)), _padded(self.features.size(2))
-        return {"N": sizes[0], "K": sizes[1], "NORMALIZATION": self.normalization, "num_warps": warps[sizes]}
+        chunk = _CHUNK if is_wide(block) else sizes[0]
+        return {
+            "N": sizes[0],
+            "K": sizes[1],
+            "CHUNK": chunk,
+            "NORMALIZATION": self.normalization,
+            "num_warps": warps[sizes],
+        }
 
 
 class _Trajectories(torch.autograd.Function):
@@ -136,7 +148,8 @@ class _Trajectories(torch.autograd.Function):
             for o, block in plan.launches(tuple(matrices)):
                 graphs, width = block.rows.shape
                 # Each trajectory on its own, then their sum in a fixed order: more programs than graphs, no atomics.
-                parts = torch.empty(graphs, num_trajectories, width, width, device=out.device)
+                each = (plan.num_steps, width, out.size(4)) if is_wide(block) else (width, width)
+                parts = torch.empty(graphs, num_trajectories, *each, device=out.device)
                 dense_backward_kernel[(graphs, num_trajectories)](
                     parts,
                     grad_out[:, :, o],
@@ -148,8 +161,30 @@ class _Trajectories(torch.autograd.Function):
                     *plan.arguments(out),
                     **plan.constants(block, BACKWARD_WARPS),
                 )
-                grads.append(parts[:, 0] if num_trajectories == 1 else parts.sum(1))
+                if is_wide(block):
+                    grads.append(_gradient_of_products(parts, out[:, :, o, : plan.num_steps], block.rows))
+                else:
+                    grads.append(parts[:, 0] if num_trajectories == 1 else parts.sum(1))
         return None, *grads
+
+
+def _gradient_of_products(grads: Tensor, states: Tensor, rows: Tensor) -> Tensor:
+    r"""The gradient of S, :math:`\sum_{b, p} \bar y_{b, p} \, a_{b, p - 1}^\top`, ``[graphs, width, width]``.
+
+    Args:
+        grads: ``[graphs, B, P, width, k]``, those of the products :math:`y_p = S a_{p - 1}`, zero at the padding.
+        states: ``[n, B, P, k]``, a.
+        rows: ``[graphs, width]`` node numbers; n at the padding.
+    """
+    n, (graphs, width) = len(states), rows.shape
+    padded = (rows >= n)[:, :, None]
+    factors = states.flatten(1)[rows.clamp_max(n - 1)].masked_fill(padded, 0.0)
+    return grads.permute(0, 3, 1, 2, 4).reshape(graphs, width, -1) @ factors.transpose(1, 2)
+
+
+def is_wide(block: DenseBlock) -> bool:
+    """Whether a program cannot hold a matrix of the block."""
+    return block.rows.size(1) > LEARNED_MAX_NODES
 
 
 def _padded(width: int) -> int:

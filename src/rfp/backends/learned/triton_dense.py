@@ -4,6 +4,10 @@ r"""Triton: the whole trajectory of a small graph with a dense operator, and the
 A program holds one graph and one trajectory: the matrix S ``[N, N]`` and the states ``[N, K]``, padded with zeros. The
 arithmetic is float64 throughout (products on the tensor cores); stored states are float32, and each step starts from
 what was stored, so that the backward pass can compute the product before a normalisation again instead of keeping it.
+
+Where S is wider than a program can hold, it is read in pieces of ``CHUNK`` columns, and the other factor of a product
+from where it was stored. The backward pass then leaves the gradients of all products behind, of which a product of
+matrices makes that of S.
 """
 
 from __future__ import annotations
@@ -115,6 +119,58 @@ def _load_matrix(matrix, real, row_stride, column_stride, N: tl.constexpr):
 
 
 @triton.jit
+def _product_in_chunks(
+    matrix,
+    row_stride,
+    column_stride,
+    real,
+    factor,
+    factor_stride,
+    rows,
+    width,
+    n,
+    k,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BY_NODES: tl.constexpr,
+):
+    """``[N, K]`` float64: S, or with exchanged strides its transpose, times what all threads have stored.
+
+    Args:
+        factor: Its rows, of nodes if ``BY_NODES`` and else of places within the graph.
+        rows: ``[width]`` nodes of the graph.
+    """
+    tl.debug_barrier()  # what is read here was stored by other threads
+    channel = tl.arange(0, K)[None, :]
+    local = tl.arange(0, N)
+    y = tl.zeros([N, K], tl.float64)
+    for first in range(0, width, CHUNK):
+        other = first + tl.arange(0, CHUNK)
+        node = tl.load(rows + other, mask=other < width, other=n)
+        there = node < n
+        place = local[:, None] * row_stride + other[None, :] * column_stride
+        s = tl.load(matrix + place, mask=real[:, None] & there[None, :], other=0.0).to(tl.float64)
+        at = node if BY_NODES else other.to(tl.int64)
+        mask = there[:, None] & (channel < k)
+        part = tl.load(factor + (at * factor_stride)[:, None] + channel, mask=mask, other=0.0).to(tl.float64)
+        y = tl.dot(s, part, y, out_dtype=tl.float64)
+    return y
+
+
+@triton.jit
+def _product_of_state(
+    matrix, real, a, stored, node_stride, nodes, width, n, k, N: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr
+):
+    """S a of a state that the forward pass has stored."""
+    if CHUNK == N:
+        y = tl.dot(_load_matrix(matrix, real, width, 1, N), a, out_dtype=tl.float64)
+    else:
+        y = _product_in_chunks(matrix, width, 1, real, stored, node_stride, nodes, width, n, k, N, K, CHUNK, True)
+    return y
+
+
+@triton.jit
 def _nodes_of(rows, graph, width, n, k, N: tl.constexpr, K: tl.constexpr):
     """The nodes of a graph, ``[N]``; which of them there are; and the mask of a state of them, ``[N, K]``."""
     local = tl.arange(0, N)
@@ -143,6 +199,7 @@ def dense_forward_kernel(
     k,
     N: tl.constexpr,
     K: tl.constexpr,
+    CHUNK: tl.constexpr,
     NORMALIZATION: tl.constexpr,
 ):
     """The states of one graph and one trajectory. Grid: (graphs of the block, B).
@@ -157,6 +214,7 @@ def dense_forward_kernel(
         unknown_norm: The same for a matrix of norm 1, where the norm is not known: then the largest growth of a column
             so far stands for it.
         N: The width, K: k, rounded up to powers of two, at least 16.
+        CHUNK: Columns of S that a program holds at a time; N if it holds all.
     """
     graph = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1).to(tl.int64)
@@ -174,7 +232,10 @@ def dense_forward_kernel(
     noise = tl.zeros([K], tl.float64)  # what rounding may have added to them
     product_unit = tl.full([], 0.0, tl.float64) + unit
     for p in range(1, num_steps + 1):
-        y = tl.dot(_load_matrix(matrix, real, width, 1, N), a.to(tl.float64), out_dtype=tl.float64)
+        stored = out + b * trajectory_stride + (p - 1) * k
+        y = _product_of_state(
+            matrix, real, a.to(tl.float64), stored, node_stride, rows + graph * width, width, n, k, N, K, CHUNK
+        )
         if NORMALIZATION != _NONE:
             squares = tl.sum(y * y, axis=0)
             there = before > 0
@@ -216,12 +277,14 @@ def dense_backward_kernel(
     k,
     N: tl.constexpr,
     K: tl.constexpr,
+    CHUNK: tl.constexpr,
     NORMALIZATION: tl.constexpr,
 ):
     """What one trajectory gives to the gradient of its graph's matrix. Grid: (graphs of the block, B).
 
     Args:
-        grad_matrix: ``[graphs, B, width, width]`` float32; zero at the padding.
+        grad_matrix: ``[graphs, B, width, width]`` float32; zero at the padding. If S is read in chunks, the gradients
+            of the products instead, ``[graphs, B, P, width, k]``.
         grad_out: The gradient of every state, laid out as ``out``.
 
     The others are those of :func:`dense_forward_kernel`.
@@ -231,8 +294,10 @@ def dense_backward_kernel(
     matrix += graph * width * width
     node, real, mask = _nodes_of(rows, graph, width, n, k, N, K)
     place = (node * node_stride + b * trajectory_stride)[:, None] + tl.arange(0, K)[None, :]
-
-    total = tl.zeros([N, N], tl.float32)  # a sum of P terms: float32 serves, and takes half the registers
+    nodes = rows + graph * width
+    local = tl.arange(0, N)
+    if CHUNK == N:
+        total = tl.zeros([N, N], tl.float32)  # a sum of P terms: float32 serves, and takes half the registers
     carried = tl.zeros([N, K], tl.float64)
     for i in range(num_steps):
         p = num_steps - i
@@ -240,7 +305,20 @@ def dense_backward_kernel(
         grad = carried + tl.load(grad_out + place + p * k, mask=mask, other=0.0).to(tl.float64)
         if NORMALIZATION == _L2:
             if p % normalize_every == 0:
-                y = tl.dot(_load_matrix(matrix, real, width, 1, N), before, out_dtype=tl.float64)
+                y = _product_of_state(
+                    matrix,
+                    real,
+                    before,
+                    out + b * trajectory_stride + (p - 1) * k,
+                    node_stride,
+                    nodes,
+                    width,
+                    n,
+                    k,
+                    N,
+                    K,
+                    CHUNK,
+                )
                 # Columns that the forward pass found to be rounding are zero, and get no gradient.
                 state = tl.load(out + place + p * k, mask=mask, other=0.0)
                 live = tl.max(tl.abs(state), axis=0) > 0
@@ -250,12 +328,31 @@ def dense_backward_kernel(
                 grad = (grad - y * tl.sum(y * grad, axis=0)[None, :]) * inverse
         if NORMALIZATION == _QR:
             if p % normalize_every == 0:
-                y = tl.dot(_load_matrix(matrix, real, width, 1, N), before, out_dtype=tl.float64)
+                y = _product_of_state(
+                    matrix,
+                    real,
+                    before,
+                    out + b * trajectory_stride + (p - 1) * k,
+                    node_stride,
+                    nodes,
+                    width,
+                    n,
+                    k,
+                    N,
+                    K,
+                    CHUNK,
+                )
                 q = tl.load(out + place + p * k, mask=mask, other=0.0).to(tl.float64)
                 grad = _gram_schmidt_gradient(grad, q, y, k, N, K)
-        total += tl.dot(grad, tl.trans(before), out_dtype=tl.float64).to(tl.float32)
-        carried = tl.dot(_load_matrix(matrix, real, 1, width, N), grad, out_dtype=tl.float64)
-    local = tl.arange(0, N)
-    inside = (local < width)[:, None] & (local < width)[None, :]
-    target = grad_matrix + (graph * num_trajectories + b) * width * width
-    tl.store(target + local[:, None] * width + local[None, :], total, mask=inside)
+        if CHUNK == N:
+            total += tl.dot(grad, tl.trans(before), out_dtype=tl.float64).to(tl.float32)
+            carried = tl.dot(_load_matrix(matrix, real, 1, width, N), grad, out_dtype=tl.float64)
+        else:
+            kept = grad_matrix + ((graph * num_trajectories + b) * num_steps + (p - 1)) * width * k
+            inside = (local < width)[:, None] & (tl.arange(0, K)[None, :] < k)
+            tl.store(kept + local[:, None] * k + tl.arange(0, K)[None, :], grad.to(tl.float32), mask=inside)
+            carried = _product_in_chunks(matrix, 1, width, real, kept, k, nodes, width, n, k, N, K, CHUNK, False)
+    if CHUNK == N:
+        inside = (local < width)[:, None] & (local < width)[None, :]
+        target = grad_matrix + (graph * num_trajectories + b) * width * width
+        tl.store(target + local[:, None] * width + local[None, :], total, mask=inside)
