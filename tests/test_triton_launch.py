@@ -95,7 +95,9 @@ def test_others_are_found_anew() -> None:
 
 
 def test_a_loop_keeps_all_but_what_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_launch, "_driver", lambda: SimpleNamespace(get_current_stream=lambda index: 5 + index))
+    monkeypatch.setattr(
+        triton_launch, "active_driver", lambda: SimpleNamespace(get_current_stream=lambda index: 5 + index)
+    )
     kernel, launches = Kernel(), LoopLaunches(torch.device("cuda", 2))
     x, kept = torch.zeros(64), torch.zeros(4)
     assert not launches.again("name", x)

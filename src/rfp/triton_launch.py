@@ -151,7 +151,7 @@ class LoopLaunches:
             self._found[key] = compiled[(*grid, 1, 1)[:3]], (*map(_address, fixed), *constants.values())
             self._held.append(fixed)
             # Asked for here, a launch need not ask for the device first.
-            self._current_stream = _driver().get_current_stream
+            self._current_stream = active_driver().get_current_stream
 
 
 def on_device(tensor: Tensor) -> AbstractContextManager[object]:
@@ -161,7 +161,8 @@ def on_device(tensor: Tensor) -> AbstractContextManager[object]:
     return torch.cuda.device(tensor.device)
 
 
-def _driver() -> Any:
+def active_driver() -> Any:
+    """What Triton talks to a GPU by."""
     from triton.runtime import driver
 
     return driver.active

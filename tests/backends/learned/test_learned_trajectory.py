@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from rfp import triton_launch
 from rfp.backends import choose
 from rfp.backends.learned import LEARNED_MAX_CHANNELS, LEARNED_MAX_NODES, LEARNED_WIDEST
 from rfp.backends.reference import plain_loop as reference
@@ -140,6 +142,23 @@ def test_is_not_chosen_on_a_cpu() -> None:
     )
     with pytest.raises(ArgumentError, match="the states are not on a GPU"):
         choose(problem, "learned")
+
+
+@pytest.mark.parametrize(("shared", "widest"), [(101_376, 128), (232_448, 256)])
+def test_many_channels_of_wide_blocks_take_shared_memory(
+    monkeypatch: pytest.MonkeyPatch, shared: int, widest: int
+) -> None:
+    known = SimpleNamespace(get_device_properties=lambda index: {"max_shared_mem": shared})
+    monkeypatch.setattr(triton_launch, "active_driver", lambda: SimpleNamespace(utils=known))
+    for size in (widest, widest + 1):
+        for channels in (16, 17):
+            problem = learned_cases.Case([3, size], [[0], [1]], channels=channels, steps=1).problem(torch.float32)
+            here: Any = OnGpu(problem.features)
+            name, reason = chosen(replace(problem, source=here))
+            if size > (LEARNED_WIDEST if channels == 16 else widest):
+                assert (name, reason[-9:]) == ("sparse", f"{widest} nodes")
+            else:
+                assert name == "learned"
 
 
 def test_chosen_for_small_dense_blocks_only() -> None:

@@ -55,8 +55,10 @@ def _widest(problem: Problem) -> int:
     """The widest block that the kernels can hold in the GPU's shared memory."""
     if problem.shape[2] <= _WIDE_CHANNELS:
         return LEARNED_WIDEST
-    shared = torch.cuda.get_device_properties(problem.device).shared_memory_per_block_optin
-    return LEARNED_WIDEST if shared >= _WIDE_SHARED_MEMORY else LEARNED_WIDEST // 2
+    from rfp.triton_launch import active_driver  # which a program without a GPU does not load
+
+    found = active_driver().utils.get_device_properties(problem.device.index)
+    return LEARNED_WIDEST if found["max_shared_mem"] >= _WIDE_SHARED_MEMORY else LEARNED_WIDEST // 2
 
 
 def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) -> tuple[Tensor, Events]:
