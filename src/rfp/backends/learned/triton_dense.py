@@ -224,6 +224,7 @@ def dense_forward_kernel(
     source = features + ((node * num_trajectories + b) * k)[:, None] + channel
     target = out + (node * node_stride + b * trajectory_stride)[:, None] + channel
 
+    nodes = rows + graph * width
     a = tl.load(source, mask=mask, other=0.0)
     tl.store(target, a, mask=mask)
     missing = tl.full([], 0, tl.int32)
@@ -233,9 +234,8 @@ def dense_forward_kernel(
     product_unit = tl.full([], 0.0, tl.float64) + unit
     for p in range(1, num_steps + 1):
         stored = out + b * trajectory_stride + (p - 1) * k
-        y = _product_of_state(
-            matrix, real, a.to(tl.float64), stored, node_stride, rows + graph * width, width, n, k, N, K, CHUNK
-        )
+        wide = a.to(tl.float64)
+        y = _product_of_state(matrix, real, wide, stored, node_stride, nodes, width, n, k, N, K, CHUNK)
         if NORMALIZATION != _NONE:
             squares = tl.sum(y * y, axis=0)
             there = before > 0
@@ -301,24 +301,12 @@ def dense_backward_kernel(
     carried = tl.zeros([N, K], tl.float64)
     for i in range(num_steps):
         p = num_steps - i
+        stored = out + b * trajectory_stride + (p - 1) * k
         before = tl.load(out + place + (p - 1) * k, mask=mask, other=0.0).to(tl.float64)
         grad = carried + tl.load(grad_out + place + p * k, mask=mask, other=0.0).to(tl.float64)
         if NORMALIZATION == _L2:
             if p % normalize_every == 0:
-                y = _product_of_state(
-                    matrix,
-                    real,
-                    before,
-                    out + b * trajectory_stride + (p - 1) * k,
-                    node_stride,
-                    nodes,
-                    width,
-                    n,
-                    k,
-                    N,
-                    K,
-                    CHUNK,
-                )
+                y = _product_of_state(matrix, real, before, stored, node_stride, nodes, width, n, k, N, K, CHUNK)
                 # Columns that the forward pass found to be rounding are zero, and get no gradient.
                 state = tl.load(out + place + p * k, mask=mask, other=0.0)
                 live = tl.max(tl.abs(state), axis=0) > 0
@@ -328,20 +316,7 @@ def dense_backward_kernel(
                 grad = (grad - y * tl.sum(y * grad, axis=0)[None, :]) * inverse
         if NORMALIZATION == _QR:
             if p % normalize_every == 0:
-                y = _product_of_state(
-                    matrix,
-                    real,
-                    before,
-                    out + b * trajectory_stride + (p - 1) * k,
-                    node_stride,
-                    nodes,
-                    width,
-                    n,
-                    k,
-                    N,
-                    K,
-                    CHUNK,
-                )
+                y = _product_of_state(matrix, real, before, stored, node_stride, nodes, width, n, k, N, K, CHUNK)
                 q = tl.load(out + place + p * k, mask=mask, other=0.0).to(tl.float64)
                 grad = _gram_schmidt_gradient(grad, q, y, k, N, K)
         if CHUNK == N:
