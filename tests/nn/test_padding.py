@@ -14,7 +14,10 @@ NO_EDGES = torch.empty(2, 0, dtype=torch.long)
 
 @pytest.mark.parametrize(
     ("sizes", "num_blocks"),
-    [([5], 1), ([4, 4, 4], 1), ([4, 3, 5], 1), ([100, 2, 3, 2, 1, 2], 4), ([0, 3, 0, 2], 1), ([1], 1), ([0], 0)],
+    [
+        *[([5], 1), ([4, 4, 4], 1), ([4, 3, 5], 1), ([100, 2, 3, 2, 1, 2], 4), ([0, 3, 0, 2], 1), ([1], 1), ([0], 0)],
+        *[([40, 50, 64], 1), ([65, 70, 100], 1), ([40, 50, 70], 2)],  # kernels take blocks of at most 64
+    ],
 )
 def test_there_and_back(sizes: list[int], num_blocks: int) -> None:
     n = sum(sizes)

@@ -13,7 +13,8 @@ from rfp.graph import Graph
 from rfp.ragged import pad
 
 # Padding everything to the largest graph is kept while it costs less than this many times the exact n x n blocks;
-# beyond that, graphs are sorted into blocks whose widths differ by at most a factor of two.
+# beyond that, and where some are small enough for the kernels of the ``learned`` backend and others are not, graphs are
+# sorted into blocks whose widths differ by at most a factor of two.
 _MAX_WASTE = 4
 # Larger graphs share a block with those of their own size alone: no padding, so no mask, which the fused kernels would
 # spread over n x n.
@@ -101,8 +102,9 @@ def _groups(sizes: list[int]) -> list[list[int]]:
     small = [g for g, size in enumerate(sizes) if 0 < size <= ALONE_ABOVE]
     if not small:
         return alone
-    widest = max(sizes[g] for g in small)
-    if len(small) * widest**2 <= _MAX_WASTE * sum(sizes[g] ** 2 for g in small):
+    narrowest, widest = min(sizes[g] for g in small), max(sizes[g] for g in small)
+    of_one_kind = widest <= LEARNED_MAX_NODES or narrowest > LEARNED_MAX_NODES
+    if of_one_kind and len(small) * widest**2 <= _MAX_WASTE * sum(sizes[g] ** 2 for g in small):
         return [small, *alone]
     by_width: dict[int, list[int]] = {}
     for g in small:
