@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import rfp.precision  # noqa: F401  for what importing it does
 from rfp.available import compiled_available, triton_available
 from rfp.csr import CSR, from_entries
 from rfp.errors import GraphError

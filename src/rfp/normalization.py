@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import rfp.precision  # noqa: F401  for what importing it does
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.rounding import Rounding
 
