@@ -99,6 +99,48 @@ def test_a_change_in_what_a_kernel_calls_is_noticed(tmp_path: Path) -> None:
     assert called(tmp_path) == [10, 0, 1]
 
 
+def files_of(folder: Path, sources: str = "sources") -> Any:
+    return cached._OwnFiles(str(folder), "kernel-1.py3", sources)
+
+
+def test_two_processes_that_compile_at_once_keep_their_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second has read the index before the first wrote it, and writes while the first does."""
+    first, second = files_of(tmp_path), files_of(tmp_path)
+    write, second._load_index = first._save_data, dict
+
+    def write_between(name: str, data: Any) -> None:
+        second.save("of strided rows", "code for strided rows")
+        write(name, data)
+
+    monkeypatch.setattr(first, "_save_data", write_between)
+    first.save("of whole rows", "code for whole rows")
+    assert files_of(tmp_path).load("of whole rows") == "code for whole rows"
+    assert files_of(tmp_path).load("of strided rows") in (None, "code for strided rows")
+
+
+@pytest.mark.parametrize("unwritten", ["_save_data", "_save_index"])
+def test_code_of_former_sources_is_not_found_after_an_end_in_the_middle(
+    unwritten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files_of(tmp_path, "former sources").save("types", "former code")
+    ends = files_of(tmp_path)
+
+    def end(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ends, unwritten, end)
+    with pytest.raises(KeyboardInterrupt):
+        ends.save("types", "code")
+    assert files_of(tmp_path).load("types") is None
+    files_of(tmp_path).save("types", "code")
+    files_of(tmp_path).save("other types", "other code")
+    assert files_of(tmp_path).load("types") == "code"
+    assert files_of(tmp_path).load("other types") == "other code"
+    assert len(list(tmp_path.iterdir())) == 3  # the index and both: nothing of former sources stays
+
+
 def compiled_parts(function: Any) -> Iterator[Any]:
     """The functions, compiled or intrinsic, that a compiled function names, and those that they name."""
     for name in function.__code__.co_names:

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from numba import njit
@@ -46,6 +48,31 @@ def sources_digest(package: str) -> str:
     return digest.hexdigest()
 
 
+class _OwnFiles(IndexDataCacheFile):
+    """Numba's files on disk, where a file of code is named after what it holds, and is there before the index names it.
+
+    Numba numbers them, takes the first number that the index has not, and writes the index first. Two processes that
+    compile a kernel for different types at once may take the same number, and one type is given the code of the other
+    from then on. One that ends between the two writes leaves an index of these sources that names code of former ones.
+    """
+
+    def __init__(self, folder: str, base: str, digest: str) -> None:
+        super().__init__(folder, base, digest)
+        self._folder, self._base, self._sources = Path(folder), base, f"{digest} {self._version}"
+        # What save calls: a Numba that keeps its files otherwise is seen now, not when something is kept.
+        self._parts = self._load_index, self._save_index, self._save_data
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep code under the types and the processor it is for."""
+        name = f"{self._base}.{hashlib.sha256(f'{self._sources} {key}'.encode()).hexdigest()[:32]}.nbc"
+        if not self._load_index():  # whatever is there is of other sources; whoever misses a file compiles again
+            for former in self._folder.glob(f"{glob.escape(self._base)}.*.nbc"):
+                with suppress(OSError):
+                    former.unlink()
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
 class _CacheOfAllSources(FunctionCache):
     """Numba's cache, which is as good as the files of the kernel's folder.
 
@@ -56,4 +83,4 @@ class _CacheOfAllSources(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         digest = sources_digest(function.__module__.rpartition(".")[0])
-        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, digest)
+        self._cache_file = _OwnFiles(self.cache_path, self._impl.filename_base, digest)
