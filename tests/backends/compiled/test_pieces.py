@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -35,6 +37,27 @@ def test_an_error_of_a_kernel_is_not_taken_for_the_end(bounds: list[int]) -> Non
 
     with pytest.raises(IndexError, match="of the kernel"):
         run_pieces(fails, bounds)
+
+
+def test_nobody_works_any_more_when_an_error_is_told() -> None:
+    """What a kernel writes to is the caller's again."""
+    before, written = torch.get_num_threads(), []
+
+    def fails_or_is_slow(piece: int, *bounds: int) -> None:
+        if piece == 0:
+            raise ValueError("at once")
+        time.sleep(0.05)
+        written.append(piece)
+
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ValueError, match="at once"):
+            run_pieces(fails_or_is_slow, [0, 1, 2, 3, 4])
+    finally:
+        torch.set_num_threads(before)
+    told = len(written)
+    time.sleep(0.2)
+    assert len(written) == told
 
 
 def test_pieces_of_equal_work_cover_all_of_it() -> None:

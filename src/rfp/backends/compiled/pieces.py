@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
 
@@ -42,7 +42,9 @@ def run_pieces(kernel: Callable[..., object], bounds: Any, *args: object) -> Non
     num_threads = torch.get_num_threads()
     if num_threads == 1 or len(pieces) == 1:
         return work()
-    for future in [_pool(os.getpid(), num_threads).submit(work) for _ in range(min(num_threads, len(pieces)))]:
+    futures = [_pool(os.getpid(), num_threads).submit(work) for _ in range(min(num_threads, len(pieces)))]
+    wait(futures)  # all of them, also where one fails: nobody writes any more when this returns
+    for future in futures:
         future.result()
     return None
 
