@@ -279,6 +279,23 @@ def test_repeats_go_on_until_they_agree() -> None:
     assert measure.measure(work, repeats=1, warm_up=0, clock=lambda: now).repeats == 1
 
 
+def test_short_calls_are_made_often() -> None:
+    now = 0.0
+
+    def work() -> None:
+        nonlocal now
+        now += next(times)
+
+    times = iter([0.06, 0.04, *[0.01] * 50])  # the first ones cold
+    assert measure.measure(work, repeats=2, warm_up=0, clock=lambda: now).seconds == pytest.approx(0.01)
+    times = iter([0.01] * 50)
+    assert measure.measure(work, repeats=3, warm_up=0, clock=lambda: now).repeats == 20
+    times = iter([0.001] * 60)
+    assert measure.measure(work, repeats=3, warm_up=0, clock=lambda: now).repeats == 50
+    times = iter([0.001] * 60)
+    assert measure.measure(work, repeats=1, warm_up=0, clock=lambda: now).repeats == 1
+
+
 def test_processor_seconds_of_children_are_theirs() -> None:
     before = measure.children_seconds()
     subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
