@@ -38,7 +38,7 @@ def model(*encodings: dict[str, Any], **changes: Any) -> RFPModel:
 def test_training_draws_are_those_of_single_calls(
     encodings: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rfp.train.draws._BYTES_AHEAD", 4 * 6 * 8 * 2 * 3)  # some epochs at a time
+    monkeypatch.setattr("rfp.train.draws._BYTES_AHEAD_ON_A_CPU", 4 * 6 * 8 * 2 * 3)  # some epochs at a time
     one = model(*encodings).replicate(2)
     twin = copy.deepcopy(one).train()
     draws, evaluation = TrainingDraws([one], GRAPH, 7), EvaluationDraws([one], GRAPH)

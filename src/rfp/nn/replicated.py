@@ -216,7 +216,8 @@ class DropoutMasks:
         block = self._block
         if block is None or block.size(2) < self._lanes or not self._first <= epoch < self._first + len(block):
             words = self._lanes // _LANES
-            ahead = max(1, _WORDS_AT_ONCE // (words * self.num_seeds))
+            at_once = _WORDS_AT_ONCE_ON_A_CPU if self._keys.device.type == "cpu" else _WORDS_AT_ONCE
+            ahead = max(1, at_once // (words * self.num_seeds))
             self._first = epoch
             self._block = block = _lanes_of(self._keys[epoch : epoch + ahead], 0, words)
         row = block[epoch - self._first]
@@ -240,8 +241,9 @@ class DropoutMasks:
 
 # Lanes of 16 bits in a word.
 _LANES = 4
-# Words made at once: 128 MB, and as much again while they are mixed.
-_WORDS_AT_ONCE = 1 << 24
+# Words made at once: 128 MB, and several times as much while they are mixed. On a CPU 8 MB, which stay in its cache:
+# half the time.
+_WORDS_AT_ONCE, _WORDS_AT_ONCE_ON_A_CPU = 1 << 24, 1 << 20
 # Separates the masks from the features that the same seed draws.
 _DROPOUT_STREAM = signed(0x2545F4914F6CDD1D)
 

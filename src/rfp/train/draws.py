@@ -18,8 +18,8 @@ from rfp.nn import RFPModel
 from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.transforms import AddEigenvectorPE
 
-# Bytes of encodings drawn ahead.
-_BYTES_AHEAD = 1 << 30
+# Bytes of encodings drawn ahead; twice as many are held while they are drawn. A few epochs keep a CPU as busy as many.
+_BYTES_AHEAD, _BYTES_AHEAD_ON_A_CPU = 1 << 30, 1 << 26
 
 
 class TrainingDraws:
@@ -70,7 +70,8 @@ class TrainingDraws:
         numbers = sum(e.out_channels * e.settings.num_trajectories for e in ahead)
         size = max(1, 4 * len(self._models) * self._graph.num_nodes * numbers)
         self._blocks = []  # freed before the next are drawn
-        self._first, self._length = epoch, max(1, min(self._num_epochs - epoch, _BYTES_AHEAD // size))
+        most = _BYTES_AHEAD_ON_A_CPU if self._graph.device.type == "cpu" else _BYTES_AHEAD
+        self._first, self._length = epoch, max(1, min(self._num_epochs - epoch, most // size))
         encoders = zip(*(model.encoders for model in self._models), strict=True)
         self._blocks = [self._block(same) for same in encoders]
 

@@ -61,7 +61,7 @@ class ReplicaAdam:
             self.kept = [p.detach().clone() for p in self.parameters]
             return
         for old, p in zip(self.kept, self.parameters, strict=True):
-            old.copy_(torch.where(_spread(which, p), p.detach(), old))
+            torch.where(_spread(which, p), p.detach(), old, out=old)
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -96,13 +96,17 @@ class ReplicaAdam:
             if p.grad is None:
                 continue
             g, slower = p.grad, self.slower.get(p, 1.0)
+            # One place beside the parameter for all that comes between: wide inputs of many replicas are gigabytes.
             if self.decoupled:
                 p.mul_(1 - _spread(self.lr * self.factor * self.weight_decay * slower, p))
+                change = torch.empty_like(p)
             else:
-                g = torch.addcmul(g, p, _spread(self.weight_decay, p))
+                g = change = torch.addcmul(g, p, _spread(self.weight_decay, p))
             m.lerp_(g, 1 - _BETAS[0])
             v.mul_(_BETAS[1]).addcmul_(g, g, value=1 - _BETAS[1])
-            p.addcmul_(m / (v.sqrt() / root).add_(_EPS), _spread(rate, p), value=-slower)
+            torch.sqrt(v, out=change).div_(root).add_(_EPS)
+            torch.div(m, change, out=change)
+            p.addcmul_(change, _spread(rate, p), value=-slower)
 
     def _step_by_kernel(self, rate: Tensor, root: Tensor, better: Tensor | None) -> None:
         from rfp.train.triton_replica_adam import launch_replica_adam
