@@ -7,6 +7,7 @@ those who ask (``madvise``), which PyTorch's allocator does not.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 from contextlib import suppress
@@ -33,3 +34,9 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu") -
     with suppress(OSError):  # a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype).view(shape)
+
+
+def give_back_memory() -> None:
+    """Hand what was freed back to the system: the C library keeps holes between what is still used (GNU only)."""
+    with suppress(AttributeError, OSError, TypeError):  # other C libraries, other systems
+        ctypes.CDLL(None).malloc_trim(0)

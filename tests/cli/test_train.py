@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from rfp.cli import progress
 from rfp.cli.main import app
 from rfp.cli.options.training import read_target, with_setting
-from rfp.errors import ArgumentError, FileError
+from rfp.errors import ArgumentError, FileError, RFPError
 from rfp.train import Result, RunConfig, RunRecord
 from rfp.train.results import report_lines
 
@@ -102,6 +102,12 @@ def test_bad_input_is_one_clear_error(config: Path, tmp_path: Path) -> None:
     (tmp_path / "graphs.pt").touch()
     text = rfp_train(tmp_path / "graphs.pt", folder=tmp_path, code=2)
     assert "is not a config file; write one with" in " ".join(text.replace("│", " ").split())
+
+
+def test_too_little_memory_is_one_clear_error(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rfp.train.replica_memory.available_memory", lambda: 1000)
+    with pytest.raises(RFPError, match="out of memory: a model alone needs more than"):
+        rfp_train(config, folder=tmp_path)
 
 
 def test_a_damaged_result_file_is_named(config: Path, tmp_path: Path) -> None:

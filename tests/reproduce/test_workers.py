@@ -1,6 +1,10 @@
 """Training in other processes: the same result files, and errors that arrive as one line."""
 
+from __future__ import annotations
+
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,6 +28,30 @@ def test_processes_share_the_memory_of_a_gpu(device: str, number: int, monkeypat
     assert 0 < 4 * share < 1
     assert type(where) is int  # torch refuses "cuda" without its number
     assert where == number
+
+
+def test_processes_share_the_memory_of_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    class Pool:
+        def __init__(self, *given: Any, **named: Any) -> None: ...
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def submit(self, train: Any, config: Any, seeds: Any, splits: Any, where: dict[str, Any]) -> Future[None]:
+            asked.append(Workspace(**where).memory_share)
+            run(CONFIG, splits=[0], workspace=Workspace(**where))
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+
+    monkeypatch.setattr("rfp.reproduce.workers.ProcessPoolExecutor", Pool)
+    with workers(4, Workspace(results=tmp_path, device="cpu", memory_share=0.5)) as train:
+        train(CONFIG, [0], [0])
+    assert asked == [0.125]
 
 
 @pytest.mark.slow

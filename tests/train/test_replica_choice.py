@@ -108,6 +108,7 @@ def test_values_are_chosen_by_the_mean_over_splits(
         self.best_val = [table[r.split, r.lr] for r in self.replicas]
         self.best_epoch = self.epochs_each = [1] * len(self.replicas)
 
+    monkeypatch.setattr("rfp.train.replica_memory.available_memory", lambda: None)  # nothing is trained to be counted
     monkeypatch.setattr(ReplicaProgram, "fit", fit)
 
     # On the test part the other one is better.

@@ -205,10 +205,17 @@ def test_what_does_not_fit_in_memory_is_trained_in_parts(club: LoadedTask, monke
         fit(self, *args)
 
     resting: list[int] = []
+    rest = ReplicaProgram.rest
+
+    def rested(self: ReplicaProgram, *, predict: bool) -> None:
+        resting.append(len(self.replicas))
+        rest(self, predict=predict)
+
+    monkeypatch.setattr("rfp.train.replica_memory.available_memory", lambda: None)
     monkeypatch.setattr(ReplicaProgram, "fit", limited)
-    monkeypatch.setattr(ReplicaProgram, "rest", lambda self: resting.append(len(self.replicas)))
+    monkeypatch.setattr(ReplicaProgram, "rest", rested)
     parts = search_nodes(config(search=search), club, splits=[0, 1, 2])
     assert sizes == [6, 3, 2, 2, 2]
-    assert resting == [2, 2, 2]  # none is on the device while the others train
+    assert resting == [2, 2, 2]  # none has its weights while the others train
     assert [t.val for t in parts.trials] == pytest.approx([t.val for t in whole.trials])
     assert [r.metrics["test"] for r in parts.runs] == pytest.approx([r.metrics["test"] for r in whole.runs])

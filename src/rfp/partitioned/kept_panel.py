@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
 import torch
 from torch import Tensor
 
-from rfp.pages import empty
+from rfp.pages import empty, give_back_memory
 from rfp.partitioned.block_products import device_here
 from rfp.partitioned.checked_files import load_into
 from rfp.partitioned.plan import Plan
@@ -73,12 +72,6 @@ def _may_hold(panel: _Panel, shape: tuple[int, int, int], dtype: torch.dtype) ->
 
 
 KEPT = KeptPanel()
-
-
-def give_back_memory() -> None:
-    """Hand what was freed back to the system: the C library keeps holes between what is still used (GNU only)."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_panel() -> None:

@@ -56,6 +56,7 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
         "checkpoints": workspace.checkpoints,
         "device": workspace.device,
         "deadline": workspace.deadline,
+        "memory_share": workspace.memory_share / jobs,
     }
     # Spawned: a fork cannot use CUDA, nor the threads of torch.
     context = multiprocessing.get_context("spawn")

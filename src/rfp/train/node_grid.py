@@ -8,7 +8,6 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,11 +16,15 @@ from torch import Tensor
 from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
+from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.halving import IN_PROGRAM, Pair
+from rfp.train.replica_memory import ReplicaMemoryError, ReplicaRoom, generous_guess
 from rfp.train.replica_program import Replica, ReplicaProgram, examine, one_seed_a_program
 from rfp.train.results import RunRecord, Trial
 from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings
+
+_FULL = (torch.OutOfMemoryError, ReplicaMemoryError)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class NodeTrainer:
         tick: Told ``(what, epochs done, epochs in all)``; what it raises ends the training.
         encodings: Those that do not change, kept from one combination to the next.
         tested: Whether the runs of what was chosen get a test score.
+        memory_share: Part of a CPU's free memory that programs may take.
     """
 
     config: RunConfig
@@ -43,6 +47,7 @@ class NodeTrainer:
     tick: Callable[[str, int, int], None] = lambda what, done, total: None
     encodings: dict[str, Tensor] = field(default_factory=dict)
     tested: bool = True
+    memory_share: float = 1.0
 
     @property
     def pairs(self) -> list[Pair]:
@@ -67,18 +72,19 @@ class NodeTrainer:
             pairs: Pairs of learning rate and weight decay.
             splits: Which splits.
             seeds: Which seeds.
-            epochs: If other than the config's; then nothing stops a replica before its last epoch.
+            epochs: If other than the config's: then nothing stops a replica before its last epoch, and its scores are
+                all that is asked for.
             what: For :attr:`tick`.
         """
         here = self.config.with_values(values)
         if epochs is not None:
             here = replace(here, training=replace(here.training, epochs=epochs, patience=None))
-        build = partial(ReplicaProgram, here, self.loaded, device=self.device, encodings=self.encodings)
         groups = [[Replica(split, lr, wd, seed) for lr, wd in pairs for split in splits] for seed in seeds]
+        build = self._builder(here, groups[0])
         if len(seeds) > 1 and not one_seed_a_program(_model(here, self.loaded)):
             try:
                 return [self._fitted(build([replica for group in groups for replica in group]), what)]
-            except torch.OutOfMemoryError:
+            except _FULL:
                 pass
             _free(self.device)  # outside the handler, which keeps the frames (and their tensors) alive
         size = len(groups[0])
@@ -87,21 +93,42 @@ class NodeTrainer:
             try:
                 if len(chunks) == 1:
                     return [self._fitted(build(chunks[0]), what)]
-                return [self._rested(build(chunk), what) for chunk in chunks]
-            except torch.OutOfMemoryError:
+                return [self._rested(build(chunk), what, predict=epochs is None) for chunk in chunks]
+            except _FULL:
                 if size == 1:
                     raise
                 size = -(-size // 2)
             _free(self.device)
+
+    def _builder(self, config: RunConfig, group: Sequence[Replica]) -> Callable[[Sequence[Replica]], ReplicaProgram]:
+        """Makes programs of a config, or raises one of :data:`_FULL`: a CPU does not say by itself that it is full."""
+
+        def build(replicas: Sequence[Replica], config: RunConfig = config) -> ReplicaProgram:
+            return ReplicaProgram(config, self.loaded, replicas, device=self.device, encodings=self.encodings)
+
+        if self.device.type != "cpu":
+            return build
+        model, graphs = _model(config, self.loaded), self.loaded.graphs
+        fixed_encodings(model, graphs.graph, graphs.x, self.encodings)  # found there, they do not count for a program
+        short = replace(config, training=replace(config.training, epochs=2, patience=None))
+        still = replace(group[0], lr=0.0)  # whatever the learning rates, this one does not diverge
+        guess = generous_guess(model, graphs.num_nodes)
+        room = ReplicaRoom(lambda count: build([still] * count, short).fit(), self.memory_share, guess)
+
+        def checked(replicas: Sequence[Replica]) -> ReplicaProgram:
+            room.check(len(replicas), len({replica.seed for replica in replicas}))
+            return build(replicas)
+
+        return checked
 
     def _fitted(self, program: ReplicaProgram, what: str) -> ReplicaProgram:
         epochs = program.training.epochs
         program.fit(lambda epoch: self.tick(what, epoch + 1, epochs))
         return program
 
-    def _rested(self, program: ReplicaProgram, what: str) -> ReplicaProgram:
-        """Trained, its weights on the host: one of several that do not fit beside each other."""
-        self._fitted(program, what).rest()
+    def _rested(self, program: ReplicaProgram, what: str, *, predict: bool) -> ReplicaProgram:
+        """Trained, without its weights: one of several that do not fit beside each other."""
+        self._fitted(program, what).rest(predict=predict)
         return program
 
     def records(self, programs: Sequence[ReplicaProgram], pair: Pair, values: Mapping[str, Any]) -> list[RunRecord]:

@@ -108,6 +108,7 @@ class ReplicaProgram:
         self.epochs_run = 0
         self.seconds = 0.0
         self.not_recorded = ""  # why the epochs were launched kernel by kernel
+        self._predicted: Tensor | None = None  # of a program that rests
 
     def _adam(self) -> ReplicaAdam:
         lr = torch.tensor([r.lr for r in self.replicas], device=self.device)
@@ -166,9 +167,15 @@ class ReplicaProgram:
         self._dropout.end()
         self._fixed_draw = []
 
-    def rest(self) -> None:
-        """Bring the weights to the host until :meth:`predictions` asks for them."""
-        self.model.cpu()
+    def rest(self, *, predict: bool = True) -> None:
+        """Let go of all weights, and of what reads them: of many programs only scores and predictions are kept.
+
+        Args:
+            predict: Whether :meth:`predictions` will be asked for: they are made now.
+        """
+        if predict:
+            self._predicted = self.predictions()
+        del self.model, self.optimizer, self._training_draws, self._evaluation_draws, self._signs
 
     def _epoch(self) -> None:
         """One update and one look at the validation part; reads and writes tensors alone, so it can be recorded."""
@@ -241,15 +248,14 @@ class ReplicaProgram:
     @torch.no_grad()
     def predictions(self) -> Tensor:
         """The class of every node by every replica's best weights, ``[R, n]``, over ``eval_draws`` draws."""
-        resting = next(self.model.parameters()).device != self.labels.device
-        self.model.to(self.device).eval()
+        if self._predicted is not None:
+            return self._predicted
+        self.model.eval()
         total = torch.zeros((), device=self.device)
         with matmul_precision(_PRECISION):
             for number in range(self.training.eval_draws):
                 drawn = self._evaluation_draws.number(number)
                 total = total + self.model(self.data, graph=self.graph, drawn=drawn).softmax(-1)
-        if resting:
-            self.rest()
         return total.argmax(-1)
 
     def validation_scores(self, predictions: Tensor) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Workspace:
         progress: Whether long training draws a progress bar on stderr.
         tick: Told ``(what, done, in all)`` while many models train at once.
         deadline: After this time (of ``time.time()``) nothing is begun and replicas stop: :class:`OutOfTime`.
+        memory_share: Part of a CPU's free memory that replicas may take, where several processes divide it.
     """
 
     data_root: Path | None = None
@@ -58,6 +60,7 @@ class Workspace:
     progress: bool = False
     tick: Callable[[str, int, int], None] = lambda what, done, total: None
     deadline: float | None = None
+    memory_share: float = 1.0
 
     def check_time(self) -> None:
         """Raise if the time is used up."""
@@ -153,12 +156,15 @@ def _together(
         _store(result, [], trials, facts, workspace)
 
     workspace.check_time()
-    trainer = NodeTrainer(config, loaded, device, tick, tested=test)
+    train_with = partial(
+        NodeTrainer, loaded=loaded, device=device, tick=tick, tested=test, memory_share=workspace.memory_share
+    )
+    trainer = train_with(config)
     whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
     if config.search and whole:
         # The choice was made on all splits: further seeds are trained with it.
         chosen = dict(next(run.values for run in result.runs if run.seed in whole))
-        trainer = NodeTrainer(config.with_values(chosen), loaded, device, tick, tested=test)
+        trainer = train_with(config.with_values(chosen))
         for seed in sorted({seed for seed, _ in missing}):
             these = [split for one, split in missing if one == seed]
             runs = train_nodes(trainer, seeds=[seed], splits=these).runs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rfp.errors import ArgumentError, FileError, MissingExtraError
+from rfp.errors import ArgumentError, FileError, MissingExtraError, RFPError
 
 if TYPE_CHECKING:
     from rfp.train import RunConfig, Workspace
@@ -154,6 +154,8 @@ def workspace(
 
 
 def _explained(error: BaseException) -> BaseException:
+    if isinstance(error, RFPError):  # which says what to do
+        return error
     if isinstance(error, MemoryError) or any(part in str(error) for part in ("out of memory", "allocate memory")):
         return ArgumentError(
             "out of memory while training; lower training.batch_size, model.hidden_channels or the encoding's "
