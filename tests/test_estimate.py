@@ -82,3 +82,17 @@ def test_memory_left_by_nested_control_groups(tmp_path: Path) -> None:
     assert _cgroup_free(tmp_path / "fs", tmp_path / "cgroup") == 1000 - 400 + 150
     assert _cgroup_free(tmp_path / "nothing", tmp_path / "cgroup") is None
     assert _cgroup_free(tmp_path / "fs", tmp_path / "absent") is None
+
+
+def test_memory_left_by_control_groups_of_version_1(tmp_path: Path) -> None:
+    (tmp_path / "cgroup").write_text("9:name=systemd:/\n4:cpu,memory:/outside/here\n1:cpuset:/\n0::/\n")
+    none = 2**63 - 4096  # as it says that there is no limit
+    for name, limit, used, cached in (("outside/here", none, 10, 0), ("", 7000, 4000, 500)):
+        folder = tmp_path / "fs" / "memory" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.limit_in_bytes").write_text(f"{limit}\n")
+        (folder / "memory.usage_in_bytes").write_text(f"{used}\n")
+        (folder / "memory.stat").write_text(f"inactive_file 1\ntotal_inactive_file {cached}\n")
+    assert _cgroup_free(tmp_path / "fs", tmp_path / "cgroup") == 7000 - 4000 + 500
+    (tmp_path / "fs" / "memory" / "memory.usage_in_bytes").write_text("8000\n")  # a little over, as it may be
+    assert _cgroup_free(tmp_path / "fs", tmp_path / "cgroup") == 0

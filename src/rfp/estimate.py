@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import torch
 
@@ -116,21 +116,45 @@ def _machine_free() -> int | None:
         return None
 
 
+class _ControlGroups(NamedTuple):
+    """Where a version of Linux' control groups says what a group may use, uses, and could give back."""
+
+    mount: str
+    limit: str
+    used: str
+    cached: str
+
+
+_VERSION_1 = _ControlGroups("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_VERSION_2 = _ControlGroups("", "memory.max", "memory.current", "inactive_file")
+
+
 def _cgroup_free(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> int | None:
-    """What the control groups (version 2) of this process leave; cached files count as free, they yield on demand."""
+    """What the control groups of this process leave; cached files count as free, they yield on demand."""
     try:
-        own = next(line[3:].strip("/\n") for line in membership.read_text().splitlines(True) if line.startswith("0::"))
-    except (OSError, StopIteration):
+        lines = [line.split(":", 2) for line in membership.read_text().splitlines()]
+    except OSError:
         return None
-    free = None
-    for folder in (root / own, *(root / own).parents):
-        if not folder.is_relative_to(root):
+    left = []
+    for _, controllers, own in (line for line in lines if len(line) == 3):
+        if "memory" in controllers.split(","):
+            left += _left_by_groups(root, own, _VERSION_1)
+        elif not controllers:
+            left += _left_by_groups(root, own, _VERSION_2)
+    return max(min(left), 0) if left else None
+
+
+def _left_by_groups(root: Path, own: str, names: _ControlGroups) -> list[int]:
+    """Bytes left by a group and by those it is in, where they have a limit; a container sees the last of them alone."""
+    mount = root / names.mount
+    left = []
+    for folder in (mount / own.strip("/"), *(mount / own.strip("/")).parents):
+        if not folder.is_relative_to(mount):
             break
         try:
-            limit, used = (folder / "memory.max").read_text(), int((folder / "memory.current").read_text())
-            cached = next(line for line in (folder / "memory.stat").read_text().splitlines() if "inactive_file" in line)
-            here = int(limit) - used + int(cached.split()[1])  # "max", no limit, is not an integer
-        except (OSError, StopIteration, ValueError):
+            limit, used = (folder / names.limit).read_text(), int((folder / names.used).read_text())
+            facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            left.append(int(limit) - used + int(facts[names.cached]))  # "max", no limit, is not an integer
+        except (OSError, KeyError, ValueError):
             continue
-        free = here if free is None else min(free, here)
-    return None if free is None else max(free, 0)
+    return left
