@@ -52,7 +52,7 @@ def test_learned_operators_in_one_kernel(normalization: str, every: int, start: 
 
 
 @pytest.mark.parametrize("num_channels", [16, 32])
-@pytest.mark.parametrize("sizes", [(1, 14), (15, 30), (31, 64), (40, 150), (1, 256)])
+@pytest.mark.parametrize("sizes", [(1, 14), (15, 30), (31, 64)])
 def test_learned_operators_of_every_width(num_channels: int, sizes: tuple[int, int]) -> None:
     # Rounding decides on small directions here, so each state is held against the one before it.
     numbers = torch.randint(sizes[0], sizes[1] + 1, (40,), generator=torch.Generator().manual_seed(3))
