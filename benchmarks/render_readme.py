@@ -23,7 +23,7 @@ ZINC = {
     "rwpe": "RWPE",
     "rfp-qr-LA": "RFP-QR, linear as in the paper (which reports 0.1152)",
     "rfp-qr-LA-products": "RFP-QR with products",
-    "rfp-l2-LAW-products": "RFP-ℓ2 with products",
+    "rfp-l2-LAW-products": "RFP-ℓ2 with products, the random walk beside L̂ and Â",
     "rfp-qr-LA-dss-products": "RFP-QR-DSS with products",
 }
 # Case of the short table -> its title.

@@ -3,10 +3,9 @@
 And that elementwise functions on a CPU have theirs from the first call on. PyTorch hands ``log``, ``sqrt``, ``cos`` and
 others to Intel's MKL, on each thread a part of the numbers, and MKL looks for the kernel of a function when it is first
 called. In its versions 2024.2 a thread that comes while another one is looking may be given a kernel of low accuracy:
-of the first large call of a process, one thread's part then has half the digits, and no later call has [1]_. Of 7,347
-processes of three threads on two cores 41 drew such normal features first. Whoever promises the same bits must not be
-the first to call on several threads; so importing this module, as graphs and normalisations do, calls each function on
-one number: of 6,429 processes then none did.
+of the first large call of a process, one thread's part then has half the digits, and no later call has [1]_. That is
+rare, but whoever promises the same bits must not be the first to call on several threads; so importing this module, as
+graphs and normalisations do, calls each function on one number.
 
 References:
     .. [1] https://github.com/pytorch/pytorch/issues/188792

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rfp.reproduce.hyperparameters import PRODUCT_ROWS
+from rfp.reproduce.hyperparameters import FAMILIES, PRODUCT_ROWS, ROW_VALUES
 from rfp.reproduce.methods import Row, ablation_rows, graph_rows, node_rows
 from rfp.reproduce.spec import Column, Quick, TableSpec
 
@@ -46,6 +46,23 @@ _FEW_EPOCHS = {"training.epochs": 100, "training.lr": 0.01, "training.weight_dec
 _SMALL_MODEL = {"model.num_layers": 2, "model.hidden_channels": 32, "training.eval_draws": 1}
 _QUICK_ZINC = {**_SMALL_MODEL, "training.epochs": 8, "training.warmup_epochs": 0}
 _QUICK_COUNTING = {**_SMALL_MODEL, "training.epochs": 20, "training.warmup_epochs": 0}
+
+
+def _epochs(family: str, row: str = "") -> int:
+    """Of a row, or of all rows that have no number of their own."""
+    training = ROW_VALUES.get((family, row), {}).get("training", FAMILIES[family].training)
+    return int(training["epochs"])
+
+
+_LEARNED_NOTE = (
+    f"on ZINC rows with S^learn and DSS have {_epochs('zinc', 'rfp-qr-LAS-dss')} epochs, S^learn with products "
+    f"{_epochs('zinc', 'rfp-qr-LAS-products')}, where the others have {_epochs('zinc', 'rfp-qr-LA-products')} or "
+    f"{_epochs('zinc')}: a step takes several times as long"
+)
+_LEARNED_NODES_NOTE = (
+    f"on graphs larger than WebKB's the row with S^learn has at most {_epochs('wikipedia', 'rfp-qr-LAS-dss')} epochs, "
+    f"where the others have {_epochs('wikipedia')}, and shorter runs in its search"
+)
 _ENCODINGS_NOTE = (
     "every encoding stands beside the node features; backbone, skip connections, normalisation, dropout of the input, "
     "width, depth, lr and weight decay are chosen for each cell by mean validation accuracy over splits and seeds, "
@@ -73,6 +90,7 @@ TABLES: dict[int, TableSpec] = {
         notes=(
             "the paper's GIN (0.163 on ZINC) is a published number of another model than our GINE without encoding",
             "rows with products (of pairs of steps, as K_embed) are ours, beyond the paper",
+            _LEARNED_NOTE,
         ),
     ),
     2: TableSpec(
@@ -85,7 +103,7 @@ TABLES: dict[int, TableSpec] = {
         ),
         (*_HETEROPHILIC, _CITESEER, _PUBMED, _CORA),
         Quick(("mlp", "rnf", "rfp-qr-A"), _WEBKB, num_splits=3, values=_FEW_EPOCHS),
-        notes=(_ENCODINGS_NOTE,),
+        notes=(_ENCODINGS_NOTE, _LEARNED_NODES_NOTE),
     ),
     3: TableSpec(
         3,
@@ -109,6 +127,7 @@ TABLES: dict[int, TableSpec] = {
         _MOLECULE_SETS,
         Quick(("rfp-qr-LA-k4", "rfp-qr-LA"), ("zinc",), values=_QUICK_ZINC),
         sweeps={"k": {4: "rfp-qr-LA-k4", 8: "rfp-qr-LA-k8", 16: "rfp-qr-LA"}},
+        notes=(_LEARNED_NOTE,),
     ),
     5: TableSpec(
         5,
