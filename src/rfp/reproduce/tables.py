@@ -54,14 +54,21 @@ def _epochs(family: str, row: str = "") -> int:
     return int(training["epochs"])
 
 
+def _screen(family: str, row: str = "") -> str:
+    """The first stage of the search of a row, or of all rows that have none of their own."""
+    halving = {**FAMILIES[family].halving, **ROW_VALUES.get((family, row), {}).get("halving", {})}
+    splits = halving["screen_splits"]
+    return f"{halving['screen_epochs']} epochs on {splits} split{'s' if splits > 1 else ''}"
+
+
 _LEARNED_NOTE = (
     f"on ZINC rows with S^learn and DSS have {_epochs('zinc', 'rfp-qr-LAS-dss')} epochs, S^learn with products "
     f"{_epochs('zinc', 'rfp-qr-LAS-products')}, where the others have {_epochs('zinc', 'rfp-qr-LA-products')} or "
     f"{_epochs('zinc')}: a step takes several times as long"
 )
 _LEARNED_NODES_NOTE = (
-    f"on graphs larger than WebKB's the row with S^learn has at most {_epochs('wikipedia', 'rfp-qr-LAS-dss')} epochs, "
-    f"where the others have {_epochs('wikipedia')}, and shorter runs in its search"
+    "on graphs larger than WebKB's the search of the row with S^learn has as many tries, but shorter ones "
+    f"({_screen('wikipedia', 'rfp-qr-LAS-dss')}, where the others have {_screen('wikipedia')})"
 )
 _ENCODINGS_NOTE = (
     "every encoding stands beside the node features; backbone, skip connections, normalisation, dropout of the input, "
