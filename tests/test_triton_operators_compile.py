@@ -119,5 +119,4 @@ def test_norms_with_long_rows(holes: str | None) -> None:
         "out": "*fp64",
     }
     constants = {"HOLES": holes is not None, "NODES": 128, "BLOCK": 256}
-    assert check(triton_norms._beyond_kernel, types, constants).count("tt.atomic_rmw") == 2
-    assert "tt.store" in check(triton_norms._rounding_norm_kernel, types, {})
+    assert check(triton_norms._beyond_kernel, types, constants).count("tt.atomic_rmw") == 3

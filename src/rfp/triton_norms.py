@@ -77,13 +77,18 @@ def _beyond_kernel(
     value,  # [nnz]
     crow,  # [n + 1]
     holes,  # [n], read if HOLES
-    found,  # [2] int64: the most entries of a row; the sum below, the bits of a float64
+    norm,  # [1] float64
+    found,  # [3] int64, zero: the most entries of a row; the sum below, the bits of a float64; programs that are done
+    out,  # [1] float64
     num_nodes,
     HOLES: tl.constexpr,
     NODES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    r"""Add up :math:`(g_i - 1)^2 S_{ij}^2` (:func:`rfp.operator_norms.rounding_norm`) over the long rows of a graph."""
+    r"""Add up :math:`(g_i - 1)^2 S_{ij}^2` (:func:`rfp.operator_norms.rounding_norm`) over the long rows of a graph.
+
+    The program that ends last writes the smaller of the two bounds.
+    """
     first = tl.program_id(0).to(tl.int64) * NODES
     number = tl.arange(0, NODES)
     live = first + number < num_nodes
@@ -106,15 +111,12 @@ def _beyond_kernel(
                 total += s * s
             at = tl.max(tl.where((length > _LONG_ROW) & (number < at), number, -1), axis=0)
         tl.atomic_add((found + 1).to(tl.pointer_type(tl.float64)), tl.sum(total, axis=0), sem="relaxed")
-
-
-@triton.jit
-def _rounding_norm_kernel(norm, found, out):
-    """The smaller of the two bounds."""
-    times = tl.maximum(tl.load(found).to(tl.float64) / _LONG_ROW, 1.0)
-    beyond = tl.load(found + 1).to(tl.float64, bitcast=True)
-    known = tl.load(norm)
-    tl.store(out, tl.minimum(known * times, known + tl.sqrt(beyond)))
+    tl.debug_barrier()
+    if tl.atomic_add(found + 2, 1, sem="acq_rel") == tl.num_programs(0) - 1:
+        times = tl.maximum(tl.load(found).to(tl.float64) / _LONG_ROW, 1.0)
+        beyond = tl.load(found + 1).to(tl.float64, bitcast=True)
+        known = tl.load(norm)
+        tl.store(out, tl.minimum(known * times, known + tl.sqrt(beyond)))
 
 
 def norm_with_long_rows(norm: Tensor, csr: CSR) -> Tensor:
@@ -124,19 +126,20 @@ def norm_with_long_rows(norm: Tensor, csr: CSR) -> Tensor:
         norm: ``[1]`` float64.
         csr: The matrix, of finite entries.
     """
-    found = torch.zeros(2, dtype=torch.int64, device=norm.device)
+    if not csr.nnz:
+        return norm
+    found = torch.zeros(3, dtype=torch.int64, device=norm.device)
     out = torch.empty_like(norm)
+    holes = csr.crow if csr.holes is None else csr.holes
     with on_device(norm):
-        if csr.nnz:
-            launch_kernel(
-                _beyond_kernel,
-                (triton.cdiv(csr.num_rows, _NODES),),
-                (csr.value, csr.crow, csr.crow if csr.holes is None else csr.holes, found, csr.num_rows),
-                HOLES=csr.holes is not None,
-                NODES=_NODES,
-                BLOCK=_BLOCK,
-            )
-        launch_kernel(_rounding_norm_kernel, (1,), (norm, found, out))
+        launch_kernel(
+            _beyond_kernel,
+            (triton.cdiv(csr.num_rows, _NODES),),
+            (csr.value, csr.crow, holes, norm, found, out, csr.num_rows),
+            HOLES=csr.holes is not None,
+            NODES=_NODES,
+            BLOCK=_BLOCK,
+        )
     return out
 
 

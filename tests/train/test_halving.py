@@ -116,6 +116,25 @@ def test_without_a_middle_stage() -> None:
     assert Counter(trial.stage for trial in searched(replace(HALVING, longer=0))) == {SCREEN: 8, FINAL: 2}
 
 
+def test_what_short_runs_cannot_judge_is_carried_on() -> None:
+    """Without a skip the score is lower after every number of epochs, so nothing but ``carried`` brings one further."""
+    usual, carried = (searched(replace(HALVING, apart="", carried=keys)) for keys in ((), ("model.residual",)))
+
+    def longer(trials: list[Trial]) -> list[Trial]:
+        return [trial for trial in trials if trial.stage == LONGER]
+
+    assert {trial.values["model.residual"] for trial in longer(usual)} == {True}
+    assert longer(carried)[:-1] == longer(usual)
+    without = [t for t in carried if t.stage == SCREEN and not t.values["model.residual"]]
+    assert longer(carried)[-1].values == max(without, key=lambda trial: trial.val).values
+
+
+def test_a_plan_without_what_was_added_later_reads_as_before() -> None:
+    assert "carried" not in HALVING.to_dict()
+    with_it = replace(HALVING, carried=("model.residual",))
+    assert Halving.from_dict(with_it.to_dict()) == with_it
+
+
 def test_a_trial_has_no_place_for_a_test_score() -> None:
     assert not any("test" in f.name or f.name == "metrics" for f in fields(Trial))
     with pytest.raises(TypeError, match="test"):

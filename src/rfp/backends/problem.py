@@ -254,7 +254,7 @@ def rounding_units(
         ``[O, G]`` float64, without waiting for a GPU.
     """
     norms = [cast(Tensor, rounding_norm(operator, ptr, largest)) for operator in operators]
-    return torch.stack(norms) * rounding_unit(dtype)
+    return (torch.stack(norms) if len(norms) > 1 else norms[0][None]) * rounding_unit(dtype)
 
 
 def fold(a: Tensor) -> Tensor:

@@ -49,6 +49,8 @@ class Halving:
         longer_epochs: Epochs of the second stage.
         finalists: Points (combinations with their pair) in the third.
         apart: A key whose every value reaches the final stage, so that the best of each value is known.
+        carried: Keys that short runs cannot judge, such as dropout, which pays late: the best of each of their values
+            reaches the second stage, whatever the first says of them.
         seed: Seed of the design and the order of neighbours.
     """
 
@@ -63,9 +65,11 @@ class Halving:
     finalists: int = 4
     apart: str = ""
     seed: int = 0
+    carried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "held", tuple(self.held))
+        object.__setattr__(self, "carried", tuple(self.carried))
         for name in ("tries", "designed", "screen_epochs", "screen_splits", "longer_pairs", "finalists"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"halving: {name} must be at least 1, got {getattr(self, name)}")
@@ -73,7 +77,7 @@ class Halving:
     @property
     def needs(self) -> set[str]:
         """Keys that a search must have."""
-        return {*IN_PROGRAM, *self.held, *([self.apart] if self.apart else [])}
+        return {*IN_PROGRAM, *self.held, *self.carried, *([self.apart] if self.apart else [])}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Halving:
@@ -81,8 +85,10 @@ class Halving:
         return cls(**field_values(cls, values, "halving"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that :meth:`from_dict` reads back."""
+        """Plain values that :meth:`from_dict` reads back; keys of results that are older than ``carried`` stay."""
         plain: dict[str, Any] = as_plain(self)
+        if not self.carried:
+            del plain["carried"]
         return plain
 
 
@@ -136,7 +142,7 @@ def next_step(
     if halving.longer:
         longer = [trial for trial in trials if trial.stage == LONGER]
         known = {point_text(outer_values(trial.values)) for trial in longer}
-        for trial in _best(screened, halving.longer, halving.apart):
+        for trial in _best(screened, halving.longer, (halving.apart, *halving.carried)):
             if point_text(outer_values(trial.values)) not in known:
                 pairs = tuple((lr, wd) for lr, wd, _ in trial.pairs[: halving.longer_pairs])
                 return HalvingStep(
@@ -232,11 +238,12 @@ def _finalists(trials: Sequence[Trial], halving: Halving) -> list[tuple[dict[str
     return list(grouped.values())
 
 
-def _best(trials: Sequence[Trial], count: int, apart: str) -> list[Trial]:
+def _best(trials: Sequence[Trial], count: int, keys: Sequence[str]) -> list[Trial]:
+    """The best few, and the best of each value of some keys that none of them has."""
     ordered = [trial for trial in sorted(trials, key=_order) if not trial.refused]
     taken = ordered[:count]
     for trial in ordered[count:]:
-        if all(trial.values.get(apart) != other.values.get(apart) for other in taken):
+        if any(all(trial.values.get(key) != other.values.get(key) for other in taken) for key in keys):
             taken.append(trial)
     return taken
 

@@ -21,28 +21,40 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return triton_cases.solved("cuda_sparse", tmp_path_factory.mktemp("triton"))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("ill-conditioned", "overflow")])
+BOTH_WAYS = pytest.mark.parametrize("way", ["", triton_cases.APART])
+_NOT_EQUAL = ("ill-conditioned", "overflow")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in _NOT_EQUAL])
 def test_equals_the_reference(results: Any, name: str) -> None:
     check_equal(CASES[name], *results[name])
 
 
-def test_wide_states_that_are_split_for_the_tensor_cores_are_orthonormal(results: Any) -> None:
+@pytest.mark.parametrize("name", [name for name in triton_cases.SUMMED_APART if name not in _NOT_EQUAL])
+def test_equals_the_reference_if_parts_are_added_up_by_a_kernel_of_its_own(results: Any, name: str) -> None:
+    check_equal(CASES[name], *results[name + triton_cases.APART])
+
+
+@BOTH_WAYS
+def test_wide_states_that_are_split_for_the_tensor_cores_are_orthonormal(results: Any, way: str) -> None:
     # At the second step the Gram matrix is summed from bfloat16 parts and q multiplied in split float32.
-    got, tally = results["nearly orthogonal"]
+    got, tally = results["nearly orthogonal" + way]
     assert tally["cholesky"] == 2
     for step in (1, 2):
         q = got[:, 0, 0, step].double()
         torch.testing.assert_close(q.T @ q, torch.eye(33, dtype=torch.float64), atol=1e-6, rtol=0)
 
 
-def test_an_ill_conditioned_step_takes_the_careful_path(results: Any) -> None:
-    got, tally = results["ill-conditioned"]
+@BOTH_WAYS
+def test_an_ill_conditioned_step_takes_the_careful_path(results: Any, way: str) -> None:
+    got, tally = results["ill-conditioned" + way]
     assert tally.get("cholesky_dropping", 0) + tally.get("cholesky_twice", 0) == 1
     check_ill_conditioned(got, tally["dependent_columns"])
 
 
-def test_states_that_overflow_are_an_error(results: Any) -> None:
-    message, _ = results["overflow"]
+@BOTH_WAYS
+def test_states_that_overflow_are_an_error(results: Any, way: str) -> None:
+    message, _ = results["overflow" + way]
     assert "the state of step 3 is not finite: torch.float32" in message
 
 

@@ -78,14 +78,16 @@ def test_order_of_the_rows_of_a_large_graph() -> None:
 @pytest.mark.parametrize("l2", [False, True])
 def test_normalisation_of_a_large_graph(width: int, l2: bool) -> None:
     types = {**LARGE, "row": "i32"}
-    check(
-        triton_large.sum_kernel,
-        types,
-        {"K": width, "WORDS": width * width // 64, "PARTS": 2048 * 64 // (width * width)},
-    )
-    check(triton_large.factor_kernel, types, {"K": width, "L2": l2})
-    check(triton_large.rounding_kernel, types, {"K": width})
-    gram = check(triton_large.gram_kernel, types, {"K": width, "ROWS": 64, "L2": l2})
+    words = width * width
+    sizes = {"K": width, "WORDS": words // 64, "PARTS": 2048 * 64 // words}
+    for normalize in (False, True):
+        then = {"L2": l2, "NORMALIZE": normalize}
+        # By the one atomic addition the last program knows that it is.
+        assert check(triton_large.sum_kernel, types, {**sizes, **then}).count("tt.atomic_rmw") == 1
+        at_once = {"K": width, "ROWS": 64, "PARTS": max(1, 2048 // words), **then}
+        assert check(triton_large.gram_kernel, types, at_once).count("tt.atomic_rmw") == 1
+    gram = check(triton_large.gram_kernel, types, {"K": width, "ROWS": 64, "PARTS": 0, "L2": l2, "NORMALIZE": True})
+    assert "tt.atomic_rmw" not in gram
     applied = check(triton_large.apply_kernel, types, {"K": width, "ROWS": 64, "L2": l2})
     # Only the widest states are worth splitting.
     assert ("bf16" in gram) == (width == 64 and not l2)

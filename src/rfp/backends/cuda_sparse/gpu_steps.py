@@ -20,10 +20,8 @@ from rfp.backends.cuda_sparse.triton_large import (
     REPORTED_WORDS,
     STATUS_WORDS,
     apply_kernel,
-    factor_kernel,
     gram_kernel,
     product_kernel,
-    rounding_kernel,
     sum_kernel,
 )
 from rfp.backends.finite import NotFiniteError, numbered
@@ -42,9 +40,11 @@ _UNROLL = {16: 8, 32: 8, 64: 8}
 # multiprocessor.
 _ROWS = {16: 128, 32: 64, 64: 64}
 _PROGRAMS = {16: 8, 32: 4, 64: 2}
-# Programs that add up the parts of a Gram matrix, and words that each of them asks for at a time.
+# Programs that add up the parts of a Gram matrix, and words that each of them asks for at a time. Up to so many words
+# in all, one program adds them up in less time than another launch takes.
 _SUMMING_PROGRAMS = 64
 _SUMMED_WORDS = 2048
+_FEW_WORDS = 1 << 15
 
 
 def cuda_sparse_trajectory(
@@ -108,7 +108,10 @@ def cuda_sparse_steps(problem: Problem, operator: Operator) -> Iterator[Step]:
         rounding = stages.rounding_so_far() if normalize else None
         with on_device(a):
             stages.step(a, product, target, p)
-        events = stages.trusted() if normalize else {}
+        events: Events | None = {}
+        if normalize:
+            events = stages.trusted()
+            stages.forget()
         if events is None:
             careful, events = ladder(product.transpose(0, 1), rounding)
             target = careful.transpose(0, 1)
@@ -141,14 +144,16 @@ class Stages:
         square = (self.num_trajectories, self.width, self.width)
         self.weight, self.gram = torch.empty(2, *square, dtype=torch.float64, device=self.device).unbind()
         self.grams = torch.empty(square[0], self.programs, *square[1:], dtype=torch.float64, device=self.device)
-        self.status = torch.zeros(self.num_trajectories, STATUS_WORDS, dtype=torch.int32, device=self.device)
         self.pieces = torch.empty(self.plan.num_pieces, self.num_trajectories, self.k, device=self.device)
         self.every = problem.normalize_every
         self.last = problem.num_steps // self.every * self.every  # the last normalisation
         self.factorized = 0
         self._launches = LoopLaunches(self.device)
-        # Lengths of the columns and what rounding may have added to them, as the kernels keep them.
-        self.rounding = torch.zeros(self.num_trajectories, 2, self.width, dtype=torch.float64, device=self.device)
+        # Lengths of the columns and what rounding may have added to them, as the kernels keep them; what they report.
+        sizes = [2 * self.num_trajectories * self.width, self.num_trajectories * STATUS_WORDS // 2]
+        lengths, reports = torch.split(torch.zeros(sum(sizes), dtype=torch.float64, device=self.device), sizes)
+        self.rounding = lengths.view(-1, 2, self.width)
+        self.status = reports.view(torch.int32).view(-1, STATUS_WORDS)
         self.unit = replace(problem, operators=(operator,)).rounding_units()[0]
 
     def normalizes(self, p: int) -> bool:
@@ -180,9 +185,8 @@ class Stages:
             self.measure(target)
 
     def trusted(self) -> Events | None:
-        """What happened in the steps since the last call; ``None`` if one is not sound. Waits for the device."""
+        """What happened from the beginning or :meth:`forget` on; ``None`` if a step is unsound. Waits for a GPU."""
         status = self.status.tolist()
-        self.status[:, :REPORTED_WORDS].zero_()
         if any(words[2] for words in status):
             raise NotFiniteError(torch.float32)
         factorized, self.factorized = self.factorized, 0
@@ -192,6 +196,10 @@ class Stages:
         if self.normalization != "qr":
             return {"zero_columns": found}
         return {"cholesky": factorized, "dependent_columns": found}
+
+    def forget(self) -> None:
+        """What happened so far is told, and not to be told again."""
+        self.status[:, :REPORTED_WORDS].zero_()
 
     def multiply(self, source: Tensor, target: Tensor) -> None:
         """``target = S source``."""
@@ -232,47 +240,44 @@ class Stages:
 
     def measure(self, product: Tensor) -> None:
         """Note how long the columns of a state are that is not normalised: one more pass over it."""
-        self._gram(product, diagonal=True)
-        if not self._launches.again("measure"):
-            small, constants = (self.gram, self.rounding, self.unit), {"K": self.width}
-            self._launches.first(
-                "measure", rounding_kernel, (self.num_trajectories,), (), small, constants, num_warps=1
-            )
+        self._gram(product, diagonal=True, normalize=False)
 
-    def _gram(self, source: Tensor, diagonal: bool) -> None:
-        b, apart = self.num_trajectories, self.grams.stride(0)
-        name = ("squares" if diagonal else "gram", source.stride())
+    def _gram(self, source: Tensor, *, diagonal: bool, normalize: bool) -> None:
+        """The Gram matrix of a state, and what follows from it: W where it is normalised, else its rounding alone."""
+        b, apart, words = self.num_trajectories, self.grams.stride(0), self.width * self.width
+        small = (self.grams, self.gram, self.weight, self.status, self.rounding, self.unit)
+        few = self.programs * words <= _FEW_WORDS
+        then = {"L2": diagonal, "NORMALIZE": normalize}
+        name: tuple[object, ...] = ("gram", diagonal, normalize, source.stride())
         if not self._launches.again(name, source):
             self._launches.first(
                 name,
                 gram_kernel,
                 (self.programs, b),
                 (source,),
-                (self.grams, self.status, self.num_rows, self.blocks, *source.stride()[:2], self.k, apart),
-                {"K": self.width, "ROWS": self.rows, "L2": diagonal},
+                (*small, self.num_rows, self.blocks, *source.stride()[:2], self.k, apart),
+                {"K": self.width, "ROWS": self.rows, "PARTS": max(1, _SUMMED_WORDS // words) if few else 0, **then},
                 num_warps=4,
             )
-        if not self._launches.again("sum"):
-            words = self.width * self.width // _SUMMING_PROGRAMS
-            self._launches.first(
-                "sum",
-                sum_kernel,
-                (_SUMMING_PROGRAMS, b),
-                (),
-                (self.grams, self.gram, self.programs, apart),
-                {"K": self.width, "WORDS": words, "PARTS": _SUMMED_WORDS // words},
-                num_warps=2,
-            )
+        name = ("sum", diagonal, normalize)
+        if few or self._launches.again(name):
+            return
+        each = words // _SUMMING_PROGRAMS
+        self._launches.first(
+            name,
+            sum_kernel,
+            (_SUMMING_PROGRAMS, b),
+            (),
+            (*small, self.programs, apart, self.k),
+            {"K": self.width, "WORDS": each, "PARTS": _SUMMED_WORDS // each, **then},
+            num_warps=4,
+        )
 
     def normalize(self, source: Tensor, target: Tensor) -> None:
         """``target = N(source)``."""
         b = self.num_trajectories
         l2 = self.normalization == "l2"
-        self._gram(source, diagonal=l2)
-        if not self._launches.again("factor"):
-            matrices = (self.gram, self.weight, self.status, self.rounding, self.unit)
-            constants = {"K": self.width, "L2": l2}
-            self._launches.first("factor", factor_kernel, (b,), (), (*matrices, self.k), constants, num_warps=4)
+        self._gram(source, diagonal=l2, normalize=True)
         name = ("apply", source.stride(), target.stride())
         if not self._launches.again(name, source, target):
             strides = (*source.stride()[:2], *target.stride()[:2])

@@ -2,13 +2,14 @@
 
 r"""Triton: one step of a large graph in few passes over memory, and nothing that the host must wait for.
 
-A step is ``product_kernel`` (:math:`y = S q`), ``gram_kernel`` and ``sum_kernel`` (:math:`G = y^\top y`, its parts
-added in a fixed order), ``factor_kernel`` (:math:`W = R^{-1}`, in one program) and ``apply_kernel`` (:math:`q = y W`).
-States are float32, Gram matrices and factors float64.
+A step is ``product_kernel`` (:math:`y = S q`), ``gram_kernel`` (parts of :math:`G = y^\top y`), ``sum_kernel`` (their
+sum in a fixed order; then, in the program that ends last, :math:`W = R^{-1}`) and ``apply_kernel`` (:math:`q = y W`).
+Few parts are added up by the program of ``gram_kernel`` that ends last. States are float32, Gram matrices and factors
+float64.
 
 The last and the second are bound by memory in float32 and by arithmetic in float64. So the device chooses: columns
 that are nearly orthogonal, as those of an iteration under way are, are multiplied in float32 split into parts for the
-tensor cores, with 22 bits or more of each factor; all others, and the first step, in float64. The factor kernel
+tensor cores, with 22 bits or more of each factor; all others, and the first step, in float64. The factorisation
 measures how far W is from a diagonal matrix, chooses for the ``apply_kernel`` of its step and, for steps are alike, for
 the ``gram_kernel`` of the next; where the next turns out less orthogonal than foreseen it is reported as not to be
 trusted, and computed again.
@@ -25,14 +26,16 @@ import triton.language as tl
 
 from rfp.backends.fused.triton_factor import inverse_factor, magnitude
 
-# What the factor kernel leaves behind for each trajectory. Over all steps: whether a result is not to be trusted, the
+# What the factorisation leaves behind for each trajectory. Over all steps: whether a result is not to be trusted, the
 # number of dependent (or zero) columns, whether a state was not finite. Of the last step: whether its columns may be
-# multiplied by W in split float32, whether the next Gram matrix may be summed in it.
+# multiplied by W in split float32, whether the next Gram matrix may be summed in it. At last how many programs have
+# added up their part of the Gram matrix, 0 between two kernels.
 REPORTED_WORDS = 3
-STATUS_WORDS = 5
+STATUS_WORDS = 6
 _WORDS = tl.constexpr(STATUS_WORDS)
 _MULTIPLY = tl.constexpr(3)
 _SUM = tl.constexpr(4)
+_ARRIVED = tl.constexpr(5)
 _KEPT_LIMIT = tl.constexpr(1e9)
 # The sum of G_ii W_ij^2 over i and j is 1 for each of a set of orthogonal columns, and bounds by what rounding errors
 # of G are multiplied. Of each column on average, at most so much: to sum the next Gram matrix in split float32, and to
@@ -112,7 +115,11 @@ def product_kernel(
 def gram_kernel(
     states,
     grams,
+    gram,
+    weight,
     status,
+    rounding,
+    unit,
     num_rows,
     num_blocks,
     row,
@@ -121,27 +128,38 @@ def gram_kernel(
     grams_trajectory,
     K: tl.constexpr,
     ROWS: tl.constexpr,
+    PARTS: tl.constexpr,
     L2: tl.constexpr,
+    NORMALIZE: tl.constexpr,
 ):
     """Parts of the Gram matrix, ``grams`` ``[B, programs, K, K]``; only its diagonal for ``L2``. Grid: (programs, B).
 
-    A program takes every G-th block of rows (of G programs), from the last on: those are still in the cache.
+    A program takes every G-th block of rows (of G programs), from the last on: those are still in the cache. If
+    ``PARTS`` is not 0, the program that ends last does what :func:`sum_kernel` does, ``PARTS`` at a time.
     """
     b = tl.program_id(1).to(tl.int64)
     states += b * trajectory
+    grams += b * grams_trajectory
+    status += b * _WORDS
     if L2:
-        gram = _squares(states, num_rows, num_blocks, row, k, K, ROWS)
+        part = _squares(states, num_rows, num_blocks, row, k, K, ROWS)
     elif K < 64:
-        gram = _gram_in_float64(states, num_rows, num_blocks, row, k, K, ROWS)
+        part = _gram_in_float64(states, num_rows, num_blocks, row, k, K, ROWS)
     else:
-        gram = tl.zeros([K, K], tl.float64)
-        if tl.load(status + b * _WORDS + _SUM) > 0:
-            gram = _gram_of_parts(states, num_rows, num_blocks, row, k, K, ROWS)
+        part = tl.zeros([K, K], tl.float64)
+        if tl.load(status + _SUM) > 0:
+            part = _gram_of_parts(states, num_rows, num_blocks, row, k, K, ROWS)
         else:
-            gram = _gram_in_float64(states, num_rows, num_blocks, row, k, K, ROWS)
+            part = _gram_in_float64(states, num_rows, num_blocks, row, k, K, ROWS)
     channel = tl.arange(0, K)
     square = channel[:, None] * K + channel[None, :]
-    tl.store(grams + b * grams_trajectory + tl.program_id(0) * (K * K) + square, gram)
+    tl.store(grams + tl.program_id(0) * (K * K) + square, part)
+    if PARTS:
+        if _comes_last(status):
+            gram += b * (K * K)
+            _add_parts(grams, gram, tl.arange(0, K * K), tl.num_programs(0), K, PARTS)
+            tl.debug_barrier()
+            _use(gram, weight + b * (K * K), status, rounding + b * (2 * K), unit, k, K, L2, NORMALIZE)
 
 
 @triton.jit
@@ -210,16 +228,62 @@ def _rows(states, block, row, num_rows, k, K: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["num_parts", "grams_trajectory"])
-def sum_kernel(grams, gram, num_parts, grams_trajectory, K: tl.constexpr, WORDS: tl.constexpr, PARTS: tl.constexpr):
-    """Add the parts of the Gram matrix in a fixed order, ``PARTS`` at a time. Grid: (K * K / WORDS, B)."""
+def sum_kernel(
+    grams,
+    gram,
+    weight,
+    status,
+    rounding,
+    unit,
+    num_parts,
+    grams_trajectory,
+    k,
+    K: tl.constexpr,
+    WORDS: tl.constexpr,
+    PARTS: tl.constexpr,
+    L2: tl.constexpr,
+    NORMALIZE: tl.constexpr,
+):
+    """Add the parts of the Gram matrix, ``PARTS`` at a time, and use their sum. Grid: (K * K / WORDS, B).
+
+    What follows from the sum is the work of one program: of the one that ends last. On a small graph a launch of its
+    own would take longer than that.
+    """
     b = tl.program_id(1).to(tl.int64)
+    gram += b * (K * K)
+    status += b * _WORDS
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
-    grams += b * grams_trajectory
-    total = tl.zeros([WORDS], tl.float64)
+    _add_parts(grams + b * grams_trajectory, gram, word, num_parts, K, PARTS)
+    if _comes_last(status):
+        _use(gram, weight + b * (K * K), status, rounding + b * (2 * K), unit, k, K, L2, NORMALIZE)
+
+
+@triton.jit
+def _add_parts(grams, gram, word, num_parts, K: tl.constexpr, PARTS: tl.constexpr):
+    """Some words of the Gram matrix: the sums of those of its parts, in a fixed order."""
+    total = tl.zeros(word.shape, tl.float64)
     for first in range(0, num_parts, PARTS):
         part = first + tl.arange(0, PARTS)[:, None]
         total += tl.sum(tl.load(grams + part * (K * K) + word[None, :], mask=part < num_parts, other=0.0), axis=0)
-    tl.store(gram + b * (K * K) + word, total)
+    tl.store(gram + word, total)
+
+
+@triton.jit
+def _comes_last(status):
+    """Whether all other programs of a trajectory have come here before: what they have written can be read."""
+    tl.debug_barrier()  # all threads have written before one of them says so
+    last = tl.atomic_add(status + _ARRIVED, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1
+    tl.store(status + _ARRIVED, 0, mask=last)
+    return last
+
+
+@triton.jit
+def _use(gram, weight, status, rounding, unit, k, K: tl.constexpr, L2: tl.constexpr, NORMALIZE: tl.constexpr):
+    """What follows from the Gram matrix of a trajectory."""
+    if NORMALIZE:
+        _factorize(gram, weight, status, rounding, unit, k, K, L2)
+    else:
+        _measure(gram, rounding, unit, K)
 
 
 @triton.jit
@@ -233,12 +297,10 @@ def _noise(squares, rounding, unit, K: tl.constexpr):
 
 
 @triton.jit
-def rounding_kernel(gram, rounding, unit, K: tl.constexpr):
-    """Bring ``rounding`` up to date after a product that is not normalised; see :func:`factor_kernel`. Grid: (B,)."""
-    b = tl.program_id(0).to(tl.int64)
+def _measure(gram, rounding, unit, K: tl.constexpr):
+    """Bring ``rounding`` up to date after a product that is not normalised; see :func:`_factorize`."""
     channel = tl.arange(0, K)
-    squares = tl.load(gram + b * (K * K) + channel * (K + 1))
-    rounding += b * (2 * K)
+    squares = tl.load(gram + channel * (K + 1))
     noise = _noise(squares, rounding, unit, K)
     tl.debug_barrier()
     tl.store(rounding + channel, tl.sqrt(squares))
@@ -246,22 +308,17 @@ def rounding_kernel(gram, rounding, unit, K: tl.constexpr):
 
 
 @triton.jit
-def factor_kernel(gram, weight, status, rounding, unit, k, K: tl.constexpr, L2: tl.constexpr):
-    r"""``weight`` W with :math:`q = y W`, by panels of 16 columns. Grid: (B,).
+def _factorize(gram, weight, status, rounding, unit, k, K: tl.constexpr, L2: tl.constexpr):
+    r"""``weight`` W with :math:`q = y W`, by panels of 16 columns, of one trajectory.
 
     A panel's columns in the basis of y, :math:`V = E_c - W W^\top G E_c`, are freed of the columns before it; the
     inverse factor of :math:`V^\top G V` makes them orthonormal. For ``L2`` W only scales the columns to length 1.
 
     Args:
-        rounding: ``[B, 2, K]`` float64: the lengths of the columns before the product and what rounding may have added
+        rounding: ``[2, K]`` float64: the lengths of the columns before the product and what rounding may have added
             to them (:class:`rfp.rounding.Rounding`); brought up to date.
         unit: ``[1]`` float64, what rounding adds to the product of a vector of length 1.
     """
-    b = tl.program_id(0).to(tl.int64)
-    status += b * _WORDS
-    gram += b * (K * K)
-    weight += b * (K * K)
-    rounding += b * (2 * K)
     channel = tl.arange(0, K)
     narrow = tl.arange(0, 16)
     square = channel[:, None] * K + channel[None, :]
