@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rfp.cli.main import app
 from rfp.reproduce.check import check_results
 from rfp.train import RunConfig
-from rfp.train.results import Result, RunRecord, Trial
+from rfp.train.results import Result, RunRecord, Trial, read_result
 
 CONFIG = RunConfig.from_dict({"name": "a", "data": "cora", "search": {"training.lr": [0.1, 0.01, 0.001]}})
 RUN = RunRecord(0, 0, {"val": 0.6, "test": 0.5}, 1, 2, 0.1, 10, {"training.lr": 0.1})
@@ -53,6 +53,20 @@ def test_each_disagreement_is_named(tmp_path: Path, change: Callable[[dict[str, 
     assert check_results(tmp_path).problems == ()
     changed(path, change)
     assert any(problem in line for line in check_results(tmp_path).problems)
+
+
+def test_runs_of_the_alternatives_of_a_search(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "results" / "cora"
+    found = next(result for result in map(read_result, sorted(folder.glob("rfp-qr-a-*.json"))) if result.alternatives)
+    (name,) = found.alternatives
+    found.write(tmp_path)
+    assert check_results(tmp_path).problems == ()
+    replace(found, alternatives={}).write(tmp_path)
+    (problem,) = check_results(tmp_path).problems
+    assert problem.endswith(f"it was cut before the runs of {name}; the same rfp table goes on")
+    replace(found, alternatives={**found.alternatives, "model.embed=none": found.runs}).write(tmp_path)
+    (problem,) = check_results(tmp_path).problems
+    assert problem.endswith(f"its alternatives should be ['{name}'], got ['model.embed=linear', 'model.embed=none']")
 
 
 def test_tuning_has_no_test_score(tmp_path: Path) -> None:

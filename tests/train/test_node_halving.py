@@ -16,7 +16,7 @@ from rfp.errors import ArgumentError
 from rfp.train import RunConfig, Workspace, read_results, run
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.node_halving import halve
-from rfp.train.results import Trial
+from rfp.train.results import Trial, read_result
 from rfp.train.runs import OutOfTime
 
 CPU = torch.device("cpu")
@@ -134,6 +134,38 @@ def test_a_cut_search_goes_on_from_its_result_file(tmp_path: Path) -> None:
     assert more.runs[6].values == done.runs[0].values
     with pytest.raises(OutOfTime):
         run(CONFIG, seeds=[3], workspace=replace(workspace, deadline=time.time() - 1))
+
+
+def test_a_choice_that_is_trained_outlives_a_cut(tmp_path: Path) -> None:
+    """Cut while the best of the other backbone is trained anew, which another process had tried."""
+    whole = run(CONFIG, seeds=[0, 1], workspace=Workspace(results=tmp_path, device="cpu"))
+    (name, others), *_ = whole.alternatives.items()
+    path = tmp_path / whole.file_name()
+    finals = [trial for trial in whole.trials if trial.stage == "final"]
+    choice = whole.runs[0].values["model.backbone"]
+    # As a process leaves it that has tried all but the choice.
+    early = tuple(trial for trial in whole.trials if trial not in finals or trial.values["model.backbone"] != choice)
+    replace(whole, runs=(), alternatives={}, trials=early).write(tmp_path)
+
+    def tick(what: str, done: int, total: int) -> None:
+        if what.endswith("chosen"):
+            raise OutOfTime
+
+    with pytest.raises(OutOfTime):
+        run(CONFIG, seeds=[0, 1], workspace=Workspace(results=tmp_path, device="cpu", tick=tick))
+    part = read_result(path)
+    assert [r.metrics for r in part.runs] == [r.metrics for r in whole.runs]
+    assert part.alternatives == {}
+    trained: list[str] = []
+    done = run(
+        CONFIG,
+        seeds=[0, 1],
+        workspace=Workspace(results=tmp_path, device="cpu", tick=lambda what, *_: trained.append(what)),
+    )
+    assert {what.split()[-1] for what in trained} == {"chosen"}  # the other backbone alone
+    assert [r.metrics for r in done.alternatives[name]] == [r.metrics for r in others]
+    assert read_result(path) == done
+    assert [r.device for r in done.runs] == [r.device for r in part.runs]
 
 
 def without_time(trial: Trial) -> Trial:

@@ -11,6 +11,7 @@ from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
 from rfp.nn.levels import GRAPH
 from rfp.reproduce.spec import Cell, Column
+from rfp.train.halving import unrecorded
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
 from rfp.train.runs import OutOfTime
@@ -35,9 +36,12 @@ class Failure:
 
 
 def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, int]]:
-    """(seed, split) of the runs of a cell that no result has."""
+    """(seed, split) of the runs of a cell that no result has; where all are there, of an alternative that has none."""
     result = results.get(cell.config.key)
-    return [run for run in cell.runs if result is None or not result.has(*run, tested=True)]
+    if result is None:
+        return cell.runs
+    missing = [run for run in cell.runs if not result.has(*run, tested=True)]
+    return cell.runs if not missing and unrecorded(result) else missing
 
 
 def run_missing(

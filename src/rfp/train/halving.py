@@ -17,7 +17,7 @@ from rfp.errors import ArgumentError
 from rfp.plain_values import as_plain, field_values
 
 if TYPE_CHECKING:  # which hold a plan
-    from rfp.train.results import Trial
+    from rfp.train.results import Result, Trial
     from rfp.train.run_config import RunConfig
 
 # Values that replicas of one program may differ in; every other searched key needs a program of its own.
@@ -171,6 +171,15 @@ def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> lis
         if same and same[0] is not chosen[0]:
             chosen.append(Chosen(same[0].values, same[0].val, f"{halving.apart}={value}"))
     return chosen
+
+
+def unrecorded(result: Result) -> list[str]:
+    """Alternatives of a choice whose runs a cut has left out, as :attr:`Chosen.among` names them."""
+    config = result.config
+    if config.halving is None or not result.runs:
+        return []
+    found = choices(config, config.halving, result.trials)
+    return [point.among for point in found[1:] if point.among not in result.alternatives]
 
 
 def design(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:

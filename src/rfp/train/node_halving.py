@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rfp.errors import ArgumentError, NumericalError
@@ -40,7 +40,9 @@ def halve(
     seeds: Sequence[int],
     splits: Sequence[int],
     trials: Sequence[Trial] = (),
+    recorded: Mapping[str, Sequence[RunRecord]] | None = None,
     save: Callable[[Sequence[Trial]], None] = lambda trials: None,
+    record: Callable[[str, Sequence[RunRecord]], None] = lambda among, runs: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Halved:
     """Search, choose by validation, and test the chosen alone.
@@ -51,7 +53,9 @@ def halve(
         seeds: Seeds of the final stage; the others take the first.
         splits: All splits of the final stage.
         trials: What has been tried before.
+        recorded: Runs of choices that were trained before, by :attr:`~rfp.train.halving.Chosen.among`.
         save: Gets all trials after each one that is new.
+        record: Gets the runs of each choice that is new, as soon as they are known.
         say: Gets a line for each stage, and for each combination that is left out.
     """
     config = trainer.config
@@ -77,15 +81,19 @@ def halve(
     if not found:
         reasons = [trial.refused for trial in done if trial.refused]
         raise ArgumentError(f"no combination of the search could be trained; the last: {reasons[-1]}")
-    records = []
-    for point in found:
+    records = {among: list(runs) for among, runs in (recorded or {}).items()}
+    # First what is trained already: a cut in what follows does not lose it.
+    for point in sorted(found, key=lambda point: point_text(outer_values(point.values)) not in kept):
+        if point.among in records:
+            continue
         outer = outer_values(point.values)
         if point_text(outer) not in kept:  # trained before a cut: the same seed gives the same weights again
             step = final_step(outer, (point.pair,), splits, seeds)
             _, kept[point_text(outer)] = _tried(trainer, step, f"{trainer.loaded.task.name} {config.name} chosen")
-        records.append(trainer.records(kept[point_text(outer)], point.pair, point.values))
-    others = {point.among: tuple(runs) for point, runs in zip(found[1:], records[1:], strict=True)}
-    return Halved(records[0], done, others)
+        records[point.among] = trainer.records(kept[point_text(outer)], point.pair, point.values)
+        record(point.among, records[point.among])
+    chosen, *others = found
+    return Halved(records[chosen.among], done, {point.among: tuple(records[point.among]) for point in others})
 
 
 def _tried(trainer: NodeTrainer, step: HalvingStep, what: str) -> tuple[Trial, list[ReplicaProgram]]:

@@ -15,6 +15,7 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
+from rfp.train.halving import Halving, unrecorded
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
@@ -122,7 +123,7 @@ def run(
     if path is not None and path.exists() and resume:
         result = read_result(path)
     missing = [(seed, split) for seed in seeds for split in wanted if not result.has(seed, split, tested=test)]
-    if missing and _engine(config, loaded) == "replicas":
+    if (missing or unrecorded(result)) and _engine(config, loaded) == "replicas":
         return _together(result, loaded, list(seeds), wanted, missing, device, workspace, search_settings, test)
     if missing and config.halving is not None:
         raise ArgumentError(f"halving searches node tasks on one graph, which {task.name!r} is not; leave it out")
@@ -152,15 +153,16 @@ def _together(
         workspace.check_time()
         workspace.tick(what, done, total)
 
-    def save(trials: Sequence[Trial]) -> None:
-        _store(result, [], trials, facts, workspace)
-
     workspace.check_time()
     train_with = partial(
         NodeTrainer, loaded=loaded, device=device, tick=tick, tested=test, memory_share=workspace.memory_share
     )
     trainer = train_with(config)
     whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
+    if config.halving is not None and (not whole or unrecorded(result)):
+        result = _halved(result, trainer, config.halving, sorted(whole) or seeds, splits, facts, workspace)
+        if not whole:
+            return result
     if config.search and whole:
         # The choice was made on all splits: further seeds are trained with it.
         chosen = dict(next(run.values for run in result.runs if run.seed in whole))
@@ -170,11 +172,6 @@ def _together(
             runs = train_nodes(trainer, seeds=[seed], splits=these).runs
             result = _store(result, [replace(run, values=chosen) for run in runs], None, facts, workspace)
         return result
-    if config.halving is not None:
-        halved = halve(
-            trainer, config.halving, seeds=seeds, splits=splits, trials=result.trials, save=save, say=workspace.say
-        )
-        return _store(replace(result, alternatives=halved.alternatives), halved.runs, halved.trials, facts, workspace)
     if config.search:
         # The grid is judged over all splits asked for.
         found = train_nodes(trainer, seeds=seeds, splits=splits, settings=settings, say=workspace.say)
@@ -184,6 +181,47 @@ def _together(
         if these:
             result = _store(result, train_nodes(trainer, seeds=[seed], splits=these).runs, None, facts, workspace)
     return result
+
+
+def _halved(
+    result: Result,
+    trainer: NodeTrainer,
+    halving: Halving,
+    seeds: list[int],
+    splits: list[int],
+    facts: Mapping[str, str],
+    workspace: Workspace,
+) -> Result:
+    """The result of a search by halving; trials and runs are written as they come, and taken where they are there."""
+
+    def save(trials: Sequence[Trial]) -> None:
+        nonlocal result
+        result = _store(result, [], trials, facts, workspace)
+
+    def record(among: str, runs: Sequence[RunRecord]) -> None:
+        nonlocal result
+        if among:
+            result = replace(result, alternatives={**result.alternatives, among: tuple(runs)})
+        result = _store(result, [] if among else runs, None, facts, workspace)
+
+    wanted = {(seed, split) for seed in seeds for split in splits}
+    recorded = {
+        among: runs
+        for among, runs in {"": result.runs, **result.alternatives}.items()
+        if wanted <= {(run.seed, run.split) for run in runs}
+    }
+    halved = halve(
+        trainer,
+        halving,
+        seeds=seeds,
+        splits=splits,
+        trials=result.trials,
+        recorded=recorded,
+        save=save,
+        record=record,
+        say=workspace.say,
+    )
+    return _store(replace(result, alternatives=halved.alternatives), [], halved.trials, facts, workspace)
 
 
 def _chosen(
