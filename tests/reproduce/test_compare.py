@@ -108,6 +108,16 @@ def test_products_and_the_best_linear_result_beside_them() -> None:
     assert "chosen at the edge of the grid: rfp-qr-A on texas (training.lr)" in text
 
 
+def test_many_choices_at_the_edge_are_counted() -> None:
+    part = TABLES[2].only(["mlp", "gcn"], ["squirrel", "film", "chameleon", "cora"])
+    edge, inside = {"training.lr": 3e-2, "model.num_layers": 16}, {"training.lr": 1e-2, "model.num_layers": 4}
+    cells = part.cells()
+    found = [made_up(cell, [0.5] * len(cell.runs), **(edge if n else inside)) for n, cell in enumerate(cells)]
+    text = as_markdown(compare(part, results(*found)))
+    counted = "of 8 cells that were searched: training.lr=0.03 in 7, model.num_layers=16 in 7; the table's CSV file"
+    assert f"chosen at the edge of the grid, {counted} names them" in text
+
+
 def test_an_earlier_result_stands_until_there_is_a_new_one() -> None:
     part = PART.only(["rfp-qr-A"], ["texas"])
     (cell,) = part.cells()

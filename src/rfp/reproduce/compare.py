@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -223,9 +224,7 @@ def _notes(spec: TableSpec, entries: Iterable[Entry], used: list[Result]) -> tup
             f"{PRODUCTS} validation chose products of the trajectory as K_embed, beyond the paper; after it the best "
             "result with the paper's linear K_embed, by validation too"
         )
-    at_edge = [f"{e.row} on {e.column} ({', '.join(o.edges)})" for e, o in mine if o.edges and not o.earlier]
-    if at_edge:
-        notes.append(f"chosen at the edge of the grid: {'; '.join(at_edge)}")
+    notes += _edge_notes([(entry, ours) for entry, ours in mine if ours.values and not ours.earlier])
     for entry in entries:
         if entry.paper is not None and entry.paper.note:
             shared.setdefault((entry.row, entry.paper.note), []).append(entry.column)
@@ -236,6 +235,24 @@ def _notes(spec: TableSpec, entries: Iterable[Entry], used: list[Result]) -> tup
             notes.append(f"{entry.row} on {entry.column}: a score that is not finite")
     notes += [f"paper, {row} ({', '.join(columns)}): {note}" for (row, note), columns in shared.items()]
     return tuple(dict.fromkeys(notes))
+
+
+# Up to so many cells with a choice at the edge of their grid are named below a table.
+_NAMED_EDGES = 6
+
+
+def _edge_notes(searched: list[tuple[Entry, Ours]]) -> list[str]:
+    """Cells at the edge of their grid by name or, if they are many, how often which value was chosen there."""
+    at_edge = [(entry, ours) for entry, ours in searched if ours.edges]
+    if not at_edge:
+        return []
+    what = "chosen at the edge of the grid"
+    if len(at_edge) <= _NAMED_EDGES:
+        named = (f"{entry.row} on {entry.column} ({', '.join(ours.edges)})" for entry, ours in at_edge)
+        return [f"{what}: {'; '.join(named)}"]
+    chosen = Counter(f"{key}={ours.values[key]}" for _, ours in at_edge for key in ours.edges)
+    often = ", ".join(f"{value} in {number}" for value, number in chosen.most_common())
+    return [f"{what}, of {len(searched)} cells that were searched: {often}; the table's CSV file names them"]
 
 
 def _environments(used: list[Result]) -> tuple[str, ...]:
