@@ -74,7 +74,8 @@ from rfp.operators import MatrixOperator, from_name
 from rfp.operators.triton_values import operator_values
 from rfp.triton_norms import norm_with_long_rows, schur_bounds
 
-hubs = torch.stack([torch.arange(140) % 2, torch.arange(140)])  # two rows of 70 entries, and their loops
+# Two rows of 70 entries, and their loops: of the first program and of the last.
+hubs = torch.stack([torch.arange(140) % 2 * 300, torch.arange(140)])
 GRAPHS.append(Graph(torch.cat([hubs, hubs.flip(0)], 1), 301))
 for graph in GRAPHS:
     found = sort_edges(graph)
