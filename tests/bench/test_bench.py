@@ -4,6 +4,7 @@ import csv
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import rfp
 from rfp.bench import gate, generated_graphs, measure, peers, result_file, runner, start_case, walk_case
 from rfp.bench.contender import Case, Contender
 from rfp.bench.result_file import BenchRow
-from rfp.cli.main import app
+from rfp.cli.main import Interrupted, app
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, FileError
 
@@ -229,6 +230,33 @@ def test_a_peer_that_fails_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("rfp.bench.runner.CASES", ours)
     with pytest.raises(RuntimeError, match="no such kernel"):
         runner.run_cases(["tiny"], "cpu", None, lambda line: None)
+
+
+def test_rows_of_a_case_that_is_cut_stand_by_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted() -> None:
+        raise Interrupted("SIGTERM")
+
+    def build(device: str, data_root: Path | None):
+        yield Contender("rfp", lambda: None)
+        yield Contender("a peer", peer)
+
+    tiny = {name: Case(name, "a tiny case", build) for name in ("first", "second")}
+    monkeypatch.setattr("rfp.bench.runner.CASES", tiny)
+    monkeypatch.setattr("rfp.bench.cases.CASES", tiny)
+    monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
+    command = ["bench", "first", "second", "-o", str(tmp_path)]
+    peer: Callable[[], None] = lambda: None  # noqa: E731
+    assert CliRunner().invoke(app, command).exit_code == 0
+    (path,) = tmp_path.glob("*.csv")
+    before = path.read_text()
+
+    peer = interrupted
+    with pytest.raises(Interrupted) as caught:
+        CliRunner().invoke(app, ["bench", "second", "-o", str(tmp_path)], catch_exceptions=False)
+    assert caught.value.kept == "cases that are complete are kept"
+    cut = path.with_name(f"{path.stem}-cut.csv")
+    assert [(row.case, row.name) for row in result_file.read_rows(cut)] == [("second", "rfp")]
+    assert path.read_text() == before
 
 
 def test_plots_of_several_machines(tmp_path: Path) -> None:

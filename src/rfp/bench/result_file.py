@@ -53,14 +53,21 @@ def scaling_slope(rows: list[BenchRow]) -> float | None:
 
 
 def write_rows(
-    rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str, *, keep_others: bool = False
+    rows: list[BenchRow],
+    facts: dict[str, str],
+    folder: Path,
+    device: str,
+    *,
+    keep_others: bool = False,
+    cut: bool = False,
 ) -> Path:
     """``<folder>/<machine>.csv``: the rows, each with the environment it was measured in.
 
-    Rows of other cases stay; with ``keep_others`` also those of other contenders of the same case.
+    Rows of other cases stay; with ``keep_others`` also those of other contenders of the same case. Rows of a case that
+    was ``cut`` go to ``<machine>-cut.csv``: beside peers of another run they would say nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{slug(device)}.csv"
+    path = folder / f"{slug(device)}{'-cut' if cut else ''}.csv"
     fresh = [{**row.__dict__, **facts} for row in rows]
     cases, names = {row.case for row in rows}, {(row.case, row.name) for row in rows}
     kept = [

@@ -28,8 +28,11 @@ def run_cases(
     say: Callable[[str], None],
     keep: Callable[[list[BenchRow], dict[str, str]], object] | None = None,
     only: str = "",
+    cut: Callable[[list[BenchRow], dict[str, str]], object] = lambda rows, facts: None,
 ) -> tuple[list[BenchRow], dict[str, str]]:
     """Measure the named cases; ``say`` hears each line of progress, ``keep`` gets all rows after each case.
+
+    ``cut`` gets the rows of a case that an interruption has ended, if there are any.
 
     A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row. A peer that
     fails, whatever its reason, has a row that says so, and the others are measured.
@@ -43,6 +46,7 @@ def run_cases(
     rows: list[BenchRow] = []
     for name in names:
         say(f"{name}: {CASES[name].title}")
+        num_before = len(rows)
         if CASES[name].needs_gpu and device != "cuda":
             rows.append(_skipped(name, Contender("rfp", None, skip="needs a GPU")))
             say("  skipped, it needs a GPU")
@@ -53,6 +57,10 @@ def run_cases(
             reason = str(error).splitlines()[0]
             say(f"  stopped: {reason}")
             rows.append(_skipped(name, Contender(STOPPED, None, skip=f"{type(error).__name__}: {reason}")))
+        except BaseException as end:
+            if len(rows) > num_before and not isinstance(end, Exception):
+                cut(rows[num_before:], facts)
+            raise
         gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()

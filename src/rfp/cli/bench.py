@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,8 +45,9 @@ def bench(
 ) -> None:
     """Measure encodings and their peers; correctness is checked before any speed is reported.
 
-    Writes `<output>/<machine>.csv` with the environment. Cases that need what is not here are skipped by name. A row is
-    repeated until its times agree; one that never does is called noisy.
+    Writes `<output>/<machine>.csv` with the environment, case by case; rows of one that is interrupted go to
+    `<machine>-cut.csv`. Cases that need what is not here are skipped by name. A row is repeated until its times
+    agree; one that never does is called noisy.
 
     Example: `rfp bench scaling -o bench-results --plot scaling.png`, and after a change
     `rfp bench scaling -o after --compare bench-results/<machine>.csv`
@@ -55,6 +57,7 @@ def bench(
         return
     from rfp.bench import result_file, runner
     from rfp.bench.cases import CASES
+    from rfp.cli.main import Interrupted
     from rfp.environment import find_device
 
     for name in cases or []:
@@ -62,15 +65,21 @@ def bench(
             raise unknown_choice("case", name, CASES)
     past = None if compare is None else (result_file.read_rows(compare), result_file.machine(compare))
     kind = find_device(device).type
-    rows, facts = runner.run_cases(
-        cases or list(CASES),
-        kind,
-        data_root,
-        say=lambda line: typer.echo(line, err=True),
-        keep=lambda rows, facts: result_file.write_rows(rows, facts, output, kind, keep_others=bool(only)),
-        only=only,
-    )
-    path = result_file.write_rows(rows, facts, output, kind, keep_others=bool(only))
+    write = partial(result_file.write_rows, folder=output, device=kind)
+    try:
+        rows, facts = runner.run_cases(
+            cases or list(CASES),
+            kind,
+            data_root,
+            say=lambda line: typer.echo(line, err=True),
+            keep=partial(write, keep_others=bool(only)),
+            only=only,
+            cut=lambda rows, facts: typer.echo(f"its rows so far: {write(rows, facts, cut=True)}", err=True),
+        )
+    except Interrupted as error:
+        error.kept = "cases that are complete are kept"
+        raise
+    path = write(rows, facts, keep_others=bool(only))
     typer.echo(f"written to {path}", err=True)
     if (slope := result_file.scaling_slope(rows)) is not None:
         typer.echo(f"log-log slope of time against edges: {slope:.3f}", err=True)
