@@ -174,7 +174,7 @@ def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> lis
 
 
 def unrecorded(result: Result) -> list[str]:
-    """Alternatives of a choice whose runs a cut has left out, as :attr:`Chosen.among` names them."""
+    """Alternatives of a choice whose runs a cut has left out, as ``among`` of :class:`Chosen` names them."""
     config = result.config
     if config.halving is None or not result.runs:
         return []

@@ -53,7 +53,7 @@ def halve(
         seeds: Seeds of the final stage; the others take the first.
         splits: All splits of the final stage.
         trials: What has been tried before.
-        recorded: Runs of choices that were trained before, by :attr:`~rfp.train.halving.Chosen.among`.
+        recorded: Runs of choices that were trained before, by ``among`` of :class:`~rfp.train.halving.Chosen`.
         save: Gets all trials after each one that is new.
         record: Gets the runs of each choice that is new, as soon as they are known.
         say: Gets a line for each stage, and for each combination that is left out.
