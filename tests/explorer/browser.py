@@ -6,13 +6,15 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 import uvicorn
 
+import rfp
 from rfp.explorer.app import create_app
 from rfp.explorer.limits import Limits
 from rfp.explorer.server import karate_club
@@ -134,3 +136,17 @@ class Tab:
         x, y = self.page.evaluate(f"explorer.place({node})")
         self.page.locator(".pane canvas").first.click(position={"x": x, "y": y}, **options)
         return self
+
+
+OpenTab = Callable[..., Tab]
+CLUB = karate_club().graph
+# Marks of tests that need the browser.
+IN_A_BROWSER = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: apt-get install chromium"),
+]
+
+
+def expected(step: int, channel: int, **settings: Any) -> np.ndarray:
+    t = rfp.encode(CLUB, **{"num_channels": 4, "num_steps": 32, **settings})
+    return t.states[0, :, step, channel].numpy()

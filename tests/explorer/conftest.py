@@ -1,8 +1,9 @@
-"""An application to talk to without a network."""
+"""An application to talk to without a network, and tabs of a browser that shows its page."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 from rfp.explorer.app import create_app
 from rfp.explorer.limits import Limits
 from rfp.explorer.server import karate_club
+from tests.explorer.browser import CHROMIUM, FLAGS, OpenTab, RunningServer, Tab, running
 
 TOKEN = "a-token-for-tests"
 HOST = "127.0.0.1:8000"
@@ -58,3 +60,37 @@ class Page:
 def page() -> Page:
     app = create_app(karate_club(), token=TOKEN, hosts=[HOST], limits=SMALL)
     return Page(TestClient(app, base_url=f"http://{HOST}"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def open_tab(browser: Any, server: RunningServer) -> Iterator[OpenTab]:
+    contexts = []
+
+    def open_one(fragment: str = "", *, address: str | None = None, settle: bool = True, **options: Any) -> Tab:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, **options})
+        contexts.append(context)
+        tab = Tab(context.new_page(), server.address if address is None else address)
+        if settle:
+            return tab.open(fragment)
+        tab.page.goto(tab.address + fragment)
+        return tab
+
+    yield open_one
+    for context in contexts:
+        context.close()
