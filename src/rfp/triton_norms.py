@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rfp.csr import CSR, places
 from rfp.rounding import LONG_ROW
+from rfp.triton_last_program import comes_last
 from rfp.triton_launch import launch_kernel, on_device
 
 _BLOCK = 256
@@ -111,8 +112,7 @@ def _beyond_kernel(
                 total += s * s
             at = tl.max(tl.where((length > _LONG_ROW) & (number < at), number, -1), axis=0)
         tl.atomic_add((found + 1).to(tl.pointer_type(tl.float64)), tl.sum(total, axis=0), sem="relaxed")
-    tl.debug_barrier()
-    if tl.atomic_add(found + 2, 1, sem="acq_rel") == tl.num_programs(0) - 1:
+    if comes_last(found + 2):
         times = tl.maximum(tl.load(found).to(tl.float64) / _LONG_ROW, 1.0)
         beyond = tl.load(found + 1).to(tl.float64, bitcast=True)
         known = tl.load(norm)

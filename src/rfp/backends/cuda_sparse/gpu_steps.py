@@ -16,14 +16,8 @@ import torch
 from torch import Tensor
 
 from rfp.backends.cuda_sparse.row_plan import row_plan
-from rfp.backends.cuda_sparse.triton_large import (
-    REPORTED_WORDS,
-    STATUS_WORDS,
-    apply_kernel,
-    gram_kernel,
-    product_kernel,
-    sum_kernel,
-)
+from rfp.backends.cuda_sparse.triton_factorization import REPORTED_WORDS, STATUS_WORDS
+from rfp.backends.cuda_sparse.triton_large import apply_kernel, gram_kernel, product_kernel, sum_kernel
 from rfp.backends.finite import NotFiniteError, numbered
 from rfp.backends.problem import Problem, Step, tell_nobody
 from rfp.backends.sparse.orthonormal import Orthonormalizer
