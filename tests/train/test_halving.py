@@ -147,6 +147,9 @@ def test_a_trial_has_no_place_for_a_test_score() -> None:
         ({"halving": {"trials": 3}}, "a key of halving must be one of 'tries', .*, got 'trials'"),
         ({"halving": {"tries": 0}}, "halving: tries must be at least 1, got 0"),
         ({"halving": {"held": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
+        ({"halving": {"carried": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
+        ({"halving": {"carried": "model.norm"}}, "halving: carried must be a list of keys, got 'model.norm'"),
+        ({"halving": {"held": "model.norm"}}, "halving: held must be a list of keys, got 'model.norm'"),
         ({"halving": {}, "search": {"training.lr": [0.1]}}, "no values to try for training.weight_decay"),
     ],
 )

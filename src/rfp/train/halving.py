@@ -68,8 +68,10 @@ class Halving:
     carried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "held", tuple(self.held))
-        object.__setattr__(self, "carried", tuple(self.carried))
+        for name in ("held", "carried"):
+            if isinstance(getattr(self, name), str):
+                raise ArgumentError(f"halving: {name} must be a list of keys, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("tries", "designed", "screen_epochs", "screen_splits", "longer_pairs", "finalists"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"halving: {name} must be at least 1, got {getattr(self, name)}")
