@@ -164,7 +164,7 @@ CHOSEN_FOR_SWEEPS: dict[str, dict[str, Any]] = {
 
 # S^learn relates all pairs of nodes, for each replica by itself: the same tries, each on one split and in shorter runs;
 # what they choose is trained as long as every other row. After 30 epochs dropout of the input has not paid yet: on
-# Chameleon RFP-QR-DSS gains 0.02 of validation accuracy by it in 120, and the best four of S^learn's first stage lack it.
+# Chameleon RFP-QR-DSS gains 0.02 of validation accuracy by it in 120, and none of S^learn's best four trials had it.
 _LEARNED_ON_LARGE_GRAPHS: dict[str, dict[str, Any]] = {
     "halving": {
         "screen_epochs": 30,
