@@ -9,7 +9,8 @@ import torch
 from rfp.data import LoadedTask
 from rfp.train import RunConfig
 from rfp.train.node_grid import NodeTrainer, Searched, train_nodes
-from rfp.train.replica_program import Replica, ReplicaProgram, examine
+from rfp.train.replica_program import ReplicaProgram
+from rfp.train.trained_replicas import Replica, examine
 
 CPU = torch.device("cpu")
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
@@ -32,7 +33,7 @@ def search_nodes(run: RunConfig, task: LoadedTask, *, splits: list[int], **more:
 
 
 def on_test_part(program: ReplicaProgram, task: LoadedTask) -> list[float]:
-    return examine(program, program.predictions(), task, range(len(program.replicas)))
+    return examine(program.trained(), task)
 
 
 REPLICAS = [Replica(split, lr, decay) for split in (0, 2) for lr, decay in ((0.05, 0.0), (0.01, 0.1))]

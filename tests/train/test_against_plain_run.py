@@ -13,8 +13,9 @@ import torch
 
 from rfp.data.loaded import LoadedTask
 from rfp.train.lightning_run import fit
-from rfp.train.replica_program import Replica, ReplicaProgram, examine
+from rfp.train.replica_program import ReplicaProgram
 from rfp.train.run_config import RunConfig
+from rfp.train.trained_replicas import Replica, examine, validation_scores
 
 from .plain_run import PlainRun, many_graphs, plain_run, two_circles
 
@@ -98,9 +99,9 @@ def test_replicas_on_one_graph(case: str, split: int) -> None:
     assert program.best_val == pytest.approx([expected.val[expected.best_epoch]])
     for name, p in program.model.named_parameters():
         assert torch.allclose(p[0].flatten(), expected.weights[name].flatten(), atol=1e-4), name
-    predictions = program.predictions()
-    assert program.validation_scores(predictions) == pytest.approx([expected.scores["val"]])
-    assert examine(program, predictions, loaded, [0]) == pytest.approx([expected.scores["test"]])
+    trained = program.trained()
+    assert validation_scores(trained, loaded) == pytest.approx([expected.scores["val"]])
+    assert examine(trained, loaded) == pytest.approx([expected.scores["test"]])
 
 
 def rows(path: Path) -> dict[str, list[float]]:

@@ -19,7 +19,8 @@ from rfp.data import LoadedTask, load
 from rfp.nn import learned_operator, replicated
 from rfp.nn.replicated import dropout_masks
 from rfp.train import RunConfig
-from rfp.train.replica_program import Replica, ReplicaProgram
+from rfp.train.replica_program import ReplicaProgram
+from rfp.train.trained_replicas import Replica
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
 MODEL = {"backbone": "gcn", "norm": "layer", "hidden_channels": 8, "num_layers": 2, "dropout": 0.5}

@@ -11,8 +11,9 @@ import torch
 from rfp.data import LoadedTask
 from rfp.errors import NumericalError
 from rfp.train import node_grid
-from rfp.train.replica_program import Replica, ReplicaProgram
+from rfp.train.replica_program import ReplicaProgram
 from rfp.train.run_history import RunHistory
+from rfp.train.trained_replicas import Replica, TrainedReplica
 from tests.train.club_replicas import REPLICAS, config, made, on_test_part, search_nodes
 
 
@@ -112,8 +113,8 @@ def test_values_are_chosen_by_the_mean_over_splits(
     monkeypatch.setattr(ReplicaProgram, "fit", fit)
 
     # On the test part the other one is better.
-    def tested(program: ReplicaProgram, predictions: Any, task: LoadedTask, which: Sequence[int]) -> list[float]:
-        return [float(program.replicas[r].lr != rates[chosen]) for r in which]
+    def tested(those: Sequence[TrainedReplica], task: LoadedTask) -> list[float]:
+        return [float(one.replica.lr != rates[chosen]) for one in those]
 
     monkeypatch.setattr(node_grid, "examine", tested)
     found = search_nodes(config(search={"training.lr": list(rates)}), club, splits=[0, 1, 2])

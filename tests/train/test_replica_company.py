@@ -8,8 +8,9 @@ import torch
 from rfp.data import LoadedTask
 from rfp.errors import ArgumentError
 from rfp.nn.replicated import dropout_masks
-from rfp.train.replica_program import Replica, ReplicaProgram
+from rfp.train.replica_program import ReplicaProgram
 from rfp.train.run_history import scheduled_factor
+from rfp.train.trained_replicas import Replica
 from tests.train.club_replicas import CPU, REPLICAS, RFP, config, made, on_test_part, search_nodes
 
 

@@ -13,8 +13,9 @@ from rfp.nn import RFPModel
 from rfp.train import Workspace, run
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.replica_memory import LiveBytes, ReplicaMemoryError, ReplicaRoom, extrapolated, generous_guess
-from rfp.train.replica_program import Replica, ReplicaProgram
+from rfp.train.replica_program import ReplicaProgram
 from rfp.train.run_config import RunConfig
+from rfp.train.trained_replicas import Replica, validation_scores
 from tests.train.club_replicas import CPU, REPLICAS, RFP, config, made, search_nodes
 
 SEARCH = {"training.lr": [0.05, 0.01]}
@@ -159,12 +160,16 @@ def test_a_hopeless_learning_rate_does_not_keep_the_others_from_being_counted(cl
 
 
 @pytest.mark.parametrize("changes", [{}, {"encodings": [{**RFP, "operators": ["learned"]}]}])
-def test_a_program_that_rests_keeps_its_predictions_alone(club: LoadedTask, changes: dict[str, Any]) -> None:
+def test_of_a_program_that_was_trained_no_weights_stay(club: LoadedTask, changes: dict[str, Any]) -> None:
     program = made(config(**changes), club, REPLICAS, seed=0)
     program.fit()
     weights = [weakref.ref(p) for p in program.model.parameters()]
     expected = program.predictions()
-    program.rest()
+    trained = program.trained()
+    assert [one.best_val for one in trained] == program.best_val
+    del program
     assert not any(weight() is not None for weight in weights)
-    assert torch.equal(program.predictions(), expected)
-    assert program.validation_scores(expected) == pytest.approx(program.best_val, abs=1)
+    assert torch.equal(torch.stack([one.predictions for one in trained]), expected)
+    in_part = [club.masks["val"][:, one.replica.split] for one in trained]
+    right = [(row == club.y)[mask].double().mean().item() for row, mask in zip(expected, in_part, strict=True)]
+    assert validation_scores(trained, club) == pytest.approx(right)

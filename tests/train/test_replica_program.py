@@ -15,8 +15,9 @@ from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError
 from rfp.nn import RFPModel
 from rfp.nn.counted_draws import training_seed
-from rfp.train.replica_program import Replica, ReplicaProgram
+from rfp.train.replica_program import ReplicaProgram
 from rfp.train.search import SearchSettings
+from rfp.train.trained_replicas import Replica
 from tests.train.club_replicas import REPLICAS, RFP, config, made, on_test_part, search_nodes
 
 
@@ -37,9 +38,6 @@ def test_a_trained_program_holds_its_weights_alone(club: LoadedTask) -> None:
     program.fit()
     assert len(fixed) > 3 * len(list(program.model.parameters()))
     assert not any(seen() is not None for seen in fixed)
-    expected = program.predictions()
-    program.rest()
-    assert torch.equal(program.predictions(), expected)
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -197,25 +195,19 @@ def test_what_does_not_fit_in_memory_is_trained_in_parts(club: LoadedTask, monke
     search = {"training.lr": [0.05, 0.01]}
     whole = search_nodes(config(search=search), club, splits=[0, 1, 2])
     fit, sizes = ReplicaProgram.fit, []
+    programs: list[weakref.ref[ReplicaProgram]] = []
 
     def limited(self: ReplicaProgram, *args: Any) -> None:
         sizes.append(len(self.replicas))
         if len(self.replicas) > 2:
             raise torch.OutOfMemoryError
+        assert sum(program() is not None for program in programs) == 0  # none has its weights while the others train
+        programs.append(weakref.ref(self))
         fit(self, *args)
-
-    resting: list[int] = []
-    rest = ReplicaProgram.rest
-
-    def rested(self: ReplicaProgram, *, predict: bool) -> None:
-        resting.append(len(self.replicas))
-        rest(self, predict=predict)
 
     monkeypatch.setattr("rfp.train.replica_memory.available_memory", lambda: None)
     monkeypatch.setattr(ReplicaProgram, "fit", limited)
-    monkeypatch.setattr(ReplicaProgram, "rest", rested)
     parts = search_nodes(config(search=search), club, splits=[0, 1, 2])
     assert sizes == [6, 3, 2, 2, 2]
-    assert resting == [2, 2, 2]  # none has its weights while the others train
     assert [t.val for t in parts.trials] == pytest.approx([t.val for t in whole.trials])
     assert [r.metrics["test"] for r in parts.runs] == pytest.approx([r.metrics["test"] for r in whole.runs])

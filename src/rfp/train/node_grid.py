@@ -19,10 +19,11 @@ from rfp.nn import RFPModel
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.halving import IN_PROGRAM, Pair
 from rfp.train.replica_memory import ReplicaMemoryError, ReplicaRoom, generous_guess
-from rfp.train.replica_program import Replica, ReplicaProgram, examine, one_seed_a_program
+from rfp.train.replica_program import ReplicaProgram, one_seed_a_program
 from rfp.train.results import RunRecord, Trial
 from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings
+from rfp.train.trained_replicas import KeptReplicas, Replica, TrainedReplica, examine, validation_scores
 
 _FULL = (torch.OutOfMemoryError, ReplicaMemoryError)
 
@@ -39,6 +40,7 @@ class NodeTrainer:
         encodings: Those that do not change, kept from one combination to the next.
         tested: Whether the runs of what was chosen get a test score.
         memory_share: Part of a CPU's free memory that programs may take.
+        kept: Where replicas that were trained to their end are looked for, and put.
     """
 
     config: RunConfig
@@ -48,6 +50,7 @@ class NodeTrainer:
     encodings: dict[str, Tensor] = field(default_factory=dict)
     tested: bool = True
     memory_share: float = 1.0
+    kept: KeptReplicas | None = None
 
     @property
     def pairs(self) -> list[Pair]:
@@ -64,7 +67,7 @@ class NodeTrainer:
         seeds: Sequence[int],
         epochs: int | None = None,
         what: str = "",
-    ) -> list[ReplicaProgram]:
+    ) -> list[TrainedReplica]:
         """Train one combination with every pair, split and seed: in one program, or in as few as fit in memory.
 
         Args:
@@ -79,26 +82,51 @@ class NodeTrainer:
         here = self.config.with_values(values)
         if epochs is not None:
             here = replace(here, training=replace(here.training, epochs=epochs, patience=None))
-        groups = [[Replica(split, lr, wd, seed) for lr, wd in pairs for split in splits] for seed in seeds]
-        build = self._builder(here, groups[0])
-        if len(seeds) > 1 and not one_seed_a_program(_model(here, self.loaded)):
+        wanted = [Replica(split, lr, wd, seed) for seed in seeds for lr, wd in pairs for split in splits]
+        if self.kept is None or epochs is not None:
+            return self._trained(here, wanted, what, predict=epochs is None)
+        found = {one.replica: one for one in self.kept.find(here, wanted)}
+        missing = [replica for replica in wanted if replica not in found]
+        found |= {one.replica: one for one in self._trained(here, missing, what, predict=True)}
+        return [found[replica] for replica in wanted]
+
+    def _trained(
+        self, config: RunConfig, replicas: Sequence[Replica], what: str, *, predict: bool
+    ) -> list[TrainedReplica]:
+        groups = [list(group) for _, group in itertools.groupby(replicas, key=lambda replica: replica.seed)]
+        if not groups:
+            return []
+        build = self._builder(config, groups[0])
+
+        def trained(chunk: Sequence[Replica]) -> list[TrainedReplica]:
+            program = build(chunk)
+            program.fit(lambda epoch: self.tick(what, epoch + 1, config.training.epochs))
+            done = program.trained(predict=predict)
+            if self.kept is not None and predict:
+                self.kept.put(config, done)
+            return done
+
+        equal = len({len(group) for group in groups}) == 1
+        if len(groups) > 1 and equal and not one_seed_a_program(_model(config, self.loaded)):
             try:
-                return [self._fitted(build([replica for group in groups for replica in group]), what)]
+                return trained(replicas)
             except _FULL:
                 pass
             _free(self.device)  # outside the handler, which keeps the frames (and their tensors) alive
-        size = len(groups[0])
-        while True:
-            chunks = [group[start : start + size] for group in groups for start in range(0, len(group), size)]
+        size, done = max(len(group) for group in groups), []
+        left = groups
+        while left:
+            (chunk, rest), others = (left[0][:size], left[0][size:]), left[1:]
             try:
-                if len(chunks) == 1:
-                    return [self._fitted(build(chunks[0]), what)]
-                return [self._rested(build(chunk), what, predict=epochs is None) for chunk in chunks]
+                done += trained(chunk)
+                left = [rest, *others] if rest else others
+                continue
             except _FULL:
-                if size == 1:
+                if len(chunk) == 1:
                     raise
-                size = -(-size // 2)
+                size = -(-len(chunk) // 2)
             _free(self.device)
+        return done
 
     def _builder(self, config: RunConfig, group: Sequence[Replica]) -> Callable[[Sequence[Replica]], ReplicaProgram]:
         """Makes programs of a config, or raises one of :data:`_FULL`: a CPU does not say by itself that it is full."""
@@ -121,43 +149,26 @@ class NodeTrainer:
 
         return checked
 
-    def _fitted(self, program: ReplicaProgram, what: str) -> ReplicaProgram:
-        epochs = program.training.epochs
-        program.fit(lambda epoch: self.tick(what, epoch + 1, epochs))
-        return program
-
-    def _rested(self, program: ReplicaProgram, what: str, *, predict: bool) -> ReplicaProgram:
-        """Trained, without its weights: one of several that do not fit beside each other."""
-        self._fitted(program, what).rest(predict=predict)
-        return program
-
-    def records(self, programs: Sequence[ReplicaProgram], pair: Pair, values: Mapping[str, Any]) -> list[RunRecord]:
+    def records(self, trained: Sequence[TrainedReplica], pair: Pair, values: Mapping[str, Any]) -> list[RunRecord]:
         """The runs of a pair that was chosen; this is where, once, the test part is read."""
-        seconds = sum(program.seconds for program in programs) / sum(len(program.replicas) for program in programs)
-        records = []
-        for program in programs:
-            chosen = [n for n, r in enumerate(program.replicas) if (r.lr, r.weight_decay) == pair]
-            if not chosen:
-                continue
-            predictions = program.predictions()
-            val = program.validation_scores(predictions)
-            scores = [{"val": val[n]} for n in chosen]
-            if self.tested:
-                test = examine(program, predictions, self.loaded, chosen)
-                scores = [{**one, "test": score} for one, score in zip(scores, test, strict=True)]
-            records += [
-                RunRecord(
-                    program.replicas[n].seed,
-                    program.replicas[n].split,
-                    metrics,
-                    program.best_epoch[n],
-                    program.epochs_each[n],
-                    seconds,
-                    program.num_parameters,
-                    dict(values),
-                )
-                for n, metrics in zip(chosen, scores, strict=True)
-            ]
+        seconds = statistics.fmean(one.seconds for one in trained)
+        chosen = [one for one in trained if (one.replica.lr, one.replica.weight_decay) == pair]
+        scores = [{"val": val} for val in validation_scores(chosen, self.loaded)]
+        if self.tested:
+            scores = [{**one, "test": test} for one, test in zip(scores, examine(chosen, self.loaded), strict=True)]
+        records = [
+            RunRecord(
+                one.replica.seed,
+                one.replica.split,
+                metrics,
+                one.best_epoch,
+                one.epochs,
+                seconds,
+                one.num_parameters,
+                dict(values),
+            )
+            for one, metrics in zip(chosen, scores, strict=True)
+        ]
         return sorted(records, key=lambda record: (record.seed, record.split))
 
 
@@ -197,37 +208,35 @@ def train_nodes(
     combinations = _sampled([dict(zip(outer, v, strict=True)) for v in itertools.product(*outer.values())], settings)
     trials: list[Trial] = []
     refused: Exception | None = None
-    best: tuple[float, Pair, dict[str, Any], list[ReplicaProgram]] | None = None
+    best: tuple[float, Pair, dict[str, Any], list[TrainedReplica]] | None = None
     for number, values in enumerate(combinations):
         what = f"{loaded.task.name} {config.name}".strip()
         what += f" {number + 1}/{len(combinations)}" if len(combinations) > 1 else ""
         try:
-            programs = trainer.train(values, pairs=trainer.pairs, splits=splits, seeds=seeds, what=what)
+            trained = trainer.train(values, pairs=trainer.pairs, splits=splits, seeds=seeds, what=what)
         except (ArgumentError, NumericalError) as error:
             if len(combinations) == 1:
                 raise
             refused = error
             say(f"search: {values} left out: {str(error).splitlines()[0]}")
             continue
-        for pair, val in mean_validation(programs).items():
+        for pair, val in mean_validation(trained).items():
             found = {**values, **dict(zip(IN_PROGRAM, pair, strict=True))}
             trials.append(Trial({key: found[key] for key in config.search}, val, len(splits) * len(seeds)))
             if best is None or val > best[0]:
-                best = val, pair, found, programs
-        del programs  # but the best, before the next are made
+                best = val, pair, found, trained
     if best is None:
         raise ArgumentError(f"no combination of the search could be trained; the last: {refused}")
-    _, pair, found, programs = best
+    _, pair, found, trained = best
     chosen = {key: found[key] for key in config.search}
-    return Searched(trainer.records(programs, pair, chosen), trials if config.search else [])
+    return Searched(trainer.records(trained, pair, chosen), trials if config.search else [])
 
 
-def mean_validation(programs: Sequence[ReplicaProgram]) -> dict[Pair, float]:
+def mean_validation(trained: Sequence[TrainedReplica]) -> dict[Pair, float]:
     """Mean over splits and seeds of the best validation score, for each (lr, weight decay)."""
     scores: dict[Pair, list[float]] = {}
-    for program in programs:
-        for replica, val in zip(program.replicas, program.best_val, strict=True):
-            scores.setdefault((replica.lr, replica.weight_decay), []).append(val)
+    for one in trained:
+        scores.setdefault((one.replica.lr, one.replica.weight_decay), []).append(one.best_val)
     return {pair: statistics.fmean(values) for pair, values in scores.items()}
 
 

@@ -20,8 +20,8 @@ from rfp.train.halving import (
     point_text,
 )
 from rfp.train.node_grid import NodeTrainer, mean_validation
-from rfp.train.replica_program import ReplicaProgram
 from rfp.train.results import RunRecord, Trial
+from rfp.train.trained_replicas import TrainedReplica
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,22 @@ def halve(
     """
     config = trainer.config
     done = list(trials)
-    kept: dict[str, list[ReplicaProgram]] = {}  # trained programs of the points that would be chosen now
+    kept: dict[str, list[TrainedReplica]] = {}  # replicas of the points that would be chosen now
     stage = ""
     while (step := next_step(config, halving, done, splits=splits, seeds=seeds)) is not None:
         if step.stage != stage:
             stage = step.stage
             say(f"{stage}: {_progress(halving, done)}")
         what = f"{trainer.loaded.task.name} {config.name} {stage} {sum(t.stage == stage for t in done) + 1}"
-        trial, programs = _tried(trainer, step, what)
+        trial, trained = _tried(trainer, step, what)
         if trial.refused:
             say(f"{dict(step.values)} left out: {trial.refused}")
         done.append(trial)
         save(done)
         if stage == FINAL:
-            kept[point_text(outer_values(trial.values))] = programs
+            kept[point_text(outer_values(trial.values))] = trained
             leading = {point_text(outer_values(point.values)) for point in choices(config, halving, done)}
-            kept = {values: programs for values, programs in kept.items() if values in leading}
-        del programs  # before the next are made
+            kept = {values: trained for values, trained in kept.items() if values in leading}
     found = choices(config, halving, done)
     if not found:
         reasons = [trial.refused for trial in done if trial.refused]
@@ -87,7 +86,7 @@ def halve(
         if point.among in records:
             continue
         outer = outer_values(point.values)
-        if point_text(outer) not in kept:  # trained before a cut: the same seed gives the same weights again
+        if point_text(outer) not in kept:  # trained before a cut: found there, or trained to the same weights again
             step = final_step(outer, (point.pair,), splits, seeds)
             _, kept[point_text(outer)] = _tried(trainer, step, f"{trainer.loaded.task.name} {config.name} chosen")
         records[point.among] = trainer.records(kept[point_text(outer)], point.pair, point.values)
@@ -96,21 +95,21 @@ def halve(
     return Halved(records[chosen.among], done, {point.among: tuple(records[point.among]) for point in others})
 
 
-def _tried(trainer: NodeTrainer, step: HalvingStep, what: str) -> tuple[Trial, list[ReplicaProgram]]:
+def _tried(trainer: NodeTrainer, step: HalvingStep, what: str) -> tuple[Trial, list[TrainedReplica]]:
     start = time.perf_counter()
     num_runs, epochs = len(step.splits) * len(step.seeds), step.epochs or 0
     try:
-        programs = trainer.train(
+        trained = trainer.train(
             step.values, pairs=step.pairs, splits=step.splits, seeds=step.seeds, epochs=step.epochs, what=what
         )
-        scores = sorted(((*pair, val) for pair, val in mean_validation(programs).items()), key=lambda p: -p[2])
+        scores = sorted(((*pair, val) for pair, val in mean_validation(trained).items()), key=lambda p: -p[2])
     except (ArgumentError, NumericalError) as error:
         pair = dict(zip(IN_PROGRAM, step.pairs[0], strict=True))
         refused = str(error).splitlines()[0]
         return Trial({**step.values, **pair}, math.nan, num_runs, step.stage, epochs, refused=refused), []
     values = {**step.values, **dict(zip(IN_PROGRAM, scores[0][:2], strict=True))}
     seconds = round(time.perf_counter() - start, 2)
-    return Trial(values, scores[0][2], num_runs, step.stage, epochs, tuple(scores), seconds), programs
+    return Trial(values, scores[0][2], num_runs, step.stage, epochs, tuple(scores), seconds), trained
 
 
 def _progress(halving: Halving, done: Sequence[Trial]) -> str:

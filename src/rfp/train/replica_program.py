@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ from rfp.train.optimizer import ReplicaAdam
 from rfp.train.recorded import Recorded
 from rfp.train.run_config import RunConfig
 from rfp.train.run_history import scheduled_factor
+from rfp.train.trained_replicas import Replica, TrainedReplica, accuracy
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.
 _LOOK_EVERY = 20
@@ -33,23 +33,6 @@ _ALIGNMENT = 8
 _PRECISION = "high"
 
 
-@dataclass(frozen=True)
-class Replica:
-    """What sets a replica apart from the others of its program.
-
-    Args:
-        split: Whose training part it learns from.
-        lr: Learning rate.
-        weight_decay: Weight decay of the optimiser.
-        seed: Seed of its weights, draws and dropout.
-    """
-
-    split: int
-    lr: float
-    weight_decay: float
-    seed: int = 0
-
-
 class ReplicaProgram:
     """R replicas of one model on one graph.
 
@@ -57,7 +40,7 @@ class ReplicaProgram:
     loss and the gradient of each are those it would have alone, whatever stands beside it, up to rounding: sums may be
     taken in another order. Adam divides a gradient by its own size, so where one is nothing but rounding (a bias before
     a normalisation, a learned operator of nearly rank one) whole runs may drift apart, as they do between two machines.
-    A program has no test part: see :func:`examine`.
+    A program has no test part: see :func:`~rfp.train.trained_replicas.examine`.
 
     Args:
         config: Config of the run; ``training.lr`` and ``training.weight_decay`` are taken from the replicas.
@@ -108,7 +91,6 @@ class ReplicaProgram:
         self.epochs_run = 0
         self.seconds = 0.0
         self.not_recorded = ""  # why the epochs were launched kernel by kernel
-        self._predicted: Tensor | None = None  # of a program that rests
 
     def _adam(self) -> ReplicaAdam:
         lr = torch.tensor([r.lr for r in self.replicas], device=self.device)
@@ -167,15 +149,19 @@ class ReplicaProgram:
         self._dropout.end()
         self._fixed_draw = []
 
-    def rest(self, *, predict: bool = True) -> None:
-        """Let go of all weights, and of what reads them: of many programs only scores and predictions are kept.
+    def trained(self, *, predict: bool = True) -> list[TrainedReplica]:
+        """What stays of the replicas when this program is let go.
 
         Args:
-            predict: Whether :meth:`predictions` will be asked for: they are made now.
+            predict: Whether their predictions will be asked for.
         """
-        if predict:
-            self._predicted = self.predictions()
-        del self.model, self.optimizer, self._training_draws, self._evaluation_draws, self._signs
+        classes = self.predictions().cpu() if predict else [None] * len(self.replicas)
+        share = self.seconds / len(self.replicas)
+        each = zip(self.replicas, self.best_val, self.best_epoch, self.epochs_each, classes, strict=True)
+        return [
+            TrainedReplica(replica, val, best, epochs, share, self.num_parameters, predicted)
+            for replica, val, best, epochs, predicted in each
+        ]
 
     def _epoch(self) -> None:
         """One update and one look at the validation part; reads and writes tensors alone, so it can be recorded."""
@@ -243,13 +229,11 @@ class ReplicaProgram:
     def _validate(self) -> tuple[Tensor, Tensor]:
         self.model.eval()
         logits = self.model(self.data, graph=self.graph, drawn=self._fixed_draw)
-        return _accuracy(logits.argmax(-1), self.labels, self._masks["val"][self.split]), self._loss(logits, "val")
+        return accuracy(logits.argmax(-1), self.labels, self._masks["val"][self.split]), self._loss(logits, "val")
 
     @torch.no_grad()
     def predictions(self) -> Tensor:
         """The class of every node by every replica's best weights, ``[R, n]``, over ``eval_draws`` draws."""
-        if self._predicted is not None:
-            return self._predicted
         self.model.eval()
         total = torch.zeros((), device=self.device)
         with matmul_precision(_PRECISION):
@@ -257,23 +241,6 @@ class ReplicaProgram:
                 drawn = self._evaluation_draws.number(number)
                 total = total + self.model(self.data, graph=self.graph, drawn=drawn).softmax(-1)
         return total.argmax(-1)
-
-    def validation_scores(self, predictions: Tensor) -> list[float]:
-        """Accuracy of every replica on its validation part, of :meth:`predictions`."""
-        return _accuracy(predictions, self.labels, self._masks["val"][self.split]).tolist()
-
-
-def examine(program: ReplicaProgram, predictions: Tensor, loaded: LoadedTask, chosen: Sequence[int]) -> list[float]:
-    """The test accuracy of chosen replicas: the only place in node tasks that reads the test part.
-
-    Args:
-        program: That has been trained.
-        predictions: Predictions of the program.
-        loaded: Its data.
-        chosen: Numbers of the replicas, whose choice was made on validation scores.
-    """
-    mask = loaded.masks["test"].T.to(program.device)[program.split[list(chosen)]]
-    return _accuracy(predictions[list(chosen)], program.labels, mask).tolist()
 
 
 def one_seed_a_program(model: RFPModel) -> bool:
@@ -298,10 +265,6 @@ def unfit(loaded: LoadedTask) -> str:
     if loaded.task.kind != "classification":
         return "it is no classification"
     return "" if loaded.graphs.num_graphs == 1 else "it has several graphs"
-
-
-def _accuracy(predicted: Tensor, labels: Tensor, mask: Tensor) -> Tensor:  # [R, n], [n], [R, n] -> [R]
-    return ((predicted == labels) & mask).sum(1).double() / mask.sum(1)
 
 
 def _seeds(replicas: Sequence[Replica]) -> list[int]:

@@ -23,6 +23,7 @@ from rfp.train.replica_program import unfit
 from rfp.train.results import Result, RunRecord, Trial, read_result
 from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings, search_values
+from rfp.train.trained_replicas import KeptReplicas
 
 # Graphs with more nodes train one run at a time unless replicas are asked for (PubMed, the largest of the ten-split
 # sets, has 19,717).
@@ -122,9 +123,15 @@ def run(
     path = None if workspace.results is None else workspace.results / result.file_name()
     if path is not None and path.exists() and resume:
         result = read_result(path)
-    missing = [(seed, split) for seed in seeds for split in wanted if not result.has(seed, split, tested=test)]
+    missing = _missing(result, seeds, wanted, test)
     if (missing or unrecorded(result)) and _engine(config, loaded) == "replicas":
-        return _together(result, loaded, list(seeds), wanted, missing, device, workspace, search_settings, test)
+        kept = None
+        if workspace.checkpoints is not None and resume:
+            kept = KeptReplicas(workspace.checkpoints / config.key / "replicas")
+        result = _together(result, loaded, list(seeds), wanted, workspace, search_settings, test, kept)
+        if kept is not None:
+            kept.clear()
+        return result
     if missing and config.halving is not None:
         raise ArgumentError(f"halving searches node tasks on one graph, which {task.name!r} is not; leave it out")
     for seed, split in missing:
@@ -135,19 +142,23 @@ def run(
     return result
 
 
+def _missing(result: Result, seeds: Sequence[int], splits: Sequence[int], test: bool) -> list[tuple[int, int]]:
+    return [(seed, split) for seed in seeds for split in splits if not result.has(seed, split, tested=test)]
+
+
 def _together(
     result: Result,
     loaded: LoadedTask,
     seeds: list[int],
     splits: list[int],
-    missing: Sequence[tuple[int, int]],
-    device: torch.device,
     workspace: Workspace,
     settings: SearchSettings | None,
     test: bool,
+    kept: KeptReplicas | None,
 ) -> Result:
     """The result with its missing runs, all of them trained as replicas."""
-    config, facts = result.config, environment(device.type)
+    device = workspace.torch_device()
+    config, facts, missing = result.config, environment(device.type), _missing(result, seeds, splits, test)
 
     def tick(what: str, done: int, total: int) -> None:
         workspace.check_time()
@@ -155,7 +166,13 @@ def _together(
 
     workspace.check_time()
     train_with = partial(
-        NodeTrainer, loaded=loaded, device=device, tick=tick, tested=test, memory_share=workspace.memory_share
+        NodeTrainer,
+        loaded=loaded,
+        device=device,
+        tick=tick,
+        tested=test,
+        memory_share=workspace.memory_share,
+        kept=kept,
     )
     trainer = train_with(config)
     whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
