@@ -11,10 +11,11 @@ import torch
 from rfp.data import LoadedTask
 from rfp.errors import FileError
 from rfp.train import RunConfig, Workspace, run
+from rfp.train.node_grid import NodeTrainer
 from rfp.train.results import Result
 from rfp.train.runs import OutOfTime
 from rfp.train.trained_replicas import KeptReplicas, Replica, TrainedReplica, examine, validation_scores
-from tests.train.club_replicas import CLUB, MODEL, RFP, config
+from tests.train.club_replicas import CLUB, CPU, MODEL, RFP, config
 
 LEARNED = {**RFP, "operators": ["learned"]}
 HALVING = {"tries": 2, "designed": 2, "screen_epochs": 2, "screen_splits": 1, "longer": 0, "finalists": 1}
@@ -73,6 +74,28 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(FileError, match=rf"{path.name}: damaged checkpoint .*; remove the file"):
         kept.find(config(), [Replica(0, 0.1, 0.0)])
+
+
+def test_what_is_there_is_not_trained_again_and_the_rest_is(club: LoadedTask, tmp_path: Path) -> None:
+    """Of the first seed one split is known, of the second none: the seeds left over are of unequal size."""
+    kept = KeptReplicas(tmp_path)
+    known = TrainedReplica(Replica(1, 0.1, 0.0, 0), 0.125, 3, 4, 0.25, 100, torch.zeros_like(club.y))
+    kept.put(config(), [known])
+    wanted = {"pairs": [(0.1, 0.0)], "splits": [0, 1, 2], "seeds": [0, 1]}
+    plain = NodeTrainer(config(), club, CPU).train({}, **wanted)
+    ticks: list[int] = []
+    trainer = NodeTrainer(config(), club, CPU, lambda what, done, total: ticks.append(total), kept=kept)
+    found = trainer.train({}, **wanted)
+    assert [one.replica for one in found] == [one.replica for one in plain]
+    assert [one.best_val for one in found] == [0.125 if n == 1 else one.best_val for n, one in enumerate(plain)]
+    assert ticks == [6] * 12  # a program for each seed
+    again = trainer.train({}, **wanted)
+    assert [one.best_val for one in again] == [one.best_val for one in found]
+    assert ticks == [6] * 12
+    # Short trials are of the search alone: neither looked for nor kept.
+    short = trainer.train({}, **wanted, epochs=6)
+    assert all(one.predictions is None for one in short)
+    assert ticks == [6] * 18
 
 
 @contextmanager

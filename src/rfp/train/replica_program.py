@@ -23,7 +23,7 @@ from rfp.train.optimizer import ReplicaAdam
 from rfp.train.recorded import Recorded
 from rfp.train.run_config import RunConfig
 from rfp.train.run_history import scheduled_factor
-from rfp.train.trained_replicas import Replica, TrainedReplica, accuracy
+from rfp.train.trained_replicas import Replica, TrainedReplica, accuracy_within
 
 # Epochs between two looks at the device: whether all replicas have stopped, and whether a loss is not a number.
 _LOOK_EVERY = 20
@@ -229,7 +229,7 @@ class ReplicaProgram:
     def _validate(self) -> tuple[Tensor, Tensor]:
         self.model.eval()
         logits = self.model(self.data, graph=self.graph, drawn=self._fixed_draw)
-        return accuracy(logits.argmax(-1), self.labels, self._masks["val"][self.split]), self._loss(logits, "val")
+        return accuracy_within(logits.argmax(-1), self.labels, self._masks["val"][self.split]), self._loss(logits, "val")
 
     @torch.no_grad()
     def predictions(self) -> Tensor:

@@ -72,10 +72,10 @@ def examine(chosen: Sequence[TrainedReplica], loaded: LoadedTask) -> list[float]
 
 def _on_part(part: str, trained: Sequence[TrainedReplica], loaded: LoadedTask) -> list[float]:
     masks = loaded.masks[part][:, [one.replica.split for one in trained]].T
-    return accuracy(_predictions(trained), loaded.y, masks).tolist()
+    return accuracy_within(_predictions(trained), loaded.y, masks).tolist()
 
 
-def accuracy(predicted: Tensor, labels: Tensor, mask: Tensor) -> Tensor:  # [R, n], [n], [R, n] -> [R]
+def accuracy_within(predicted: Tensor, labels: Tensor, mask: Tensor) -> Tensor:  # [R, n], [n], [R, n] -> [R]
     """The part of each replica's nodes whose class is right."""
     return ((predicted == labels) & mask).sum(1).double() / mask.sum(1)
 
