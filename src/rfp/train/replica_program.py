@@ -229,7 +229,8 @@ class ReplicaProgram:
     def _validate(self) -> tuple[Tensor, Tensor]:
         self.model.eval()
         logits = self.model(self.data, graph=self.graph, drawn=self._fixed_draw)
-        return accuracy_within(logits.argmax(-1), self.labels, self._masks["val"][self.split]), self._loss(logits, "val")
+        score = accuracy_within(logits.argmax(-1), self.labels, self._masks["val"][self.split])
+        return score, self._loss(logits, "val")
 
     @torch.no_grad()
     def predictions(self) -> Tensor:
