@@ -93,6 +93,7 @@ class NodeTrainer:
     def _trained(
         self, config: RunConfig, replicas: Sequence[Replica], what: str, *, predict: bool
     ) -> list[TrainedReplica]:
+        """Train replicas, which come seed by seed; each program is kept when it is done."""
         groups = [list(group) for _, group in itertools.groupby(replicas, key=lambda replica: replica.seed)]
         if not groups:
             return []
@@ -113,13 +114,12 @@ class NodeTrainer:
             except _FULL:
                 pass
             _free(self.device)  # outside the handler, which keeps the frames (and their tensors) alive
-        size, done = max(len(group) for group in groups), []
-        left = groups
+        size, left, done = max(len(group) for group in groups), groups, []
         while left:
-            (chunk, rest), others = (left[0][:size], left[0][size:]), left[1:]
+            chunk, rest = left[0][:size], left[0][size:]
             try:
                 done += trained(chunk)
-                left = [rest, *others] if rest else others
+                left = [rest, *left[1:]] if rest else left[1:]
                 continue
             except _FULL:
                 if len(chunk) == 1:
