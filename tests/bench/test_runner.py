@@ -120,6 +120,8 @@ def test_a_peer_that_fails_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatc
 
 def test_rows_of_a_case_that_is_cut_stand_by_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupted() -> None:
+        # What a process leaves that is killed here.
+        assert [(row.case, row.name) for row in result_file.read_rows(cut)] == [("second", "rfp")]
         raise Interrupted("SIGTERM")
 
     def build(device: str, data_root: Path | None):
@@ -134,12 +136,37 @@ def test_rows_of_a_case_that_is_cut_stand_by_themselves(monkeypatch: pytest.Monk
     before = path.read_text()
 
     peer = interrupted
+    cut = path.with_name(f"{path.stem}-cut.csv")
     with pytest.raises(Interrupted) as caught:
         CliRunner().invoke(app, ["bench", "second", "-o", str(tmp_path)], catch_exceptions=False)
-    assert caught.value.kept == "cases that are complete are kept"
-    cut = path.with_name(f"{path.stem}-cut.csv")
+    assert caught.value.kept == f"cases that are complete are kept, rows of the last one in {cut}"
     assert [(row.case, row.name) for row in result_file.read_rows(cut)] == [("second", "rfp")]
     assert path.read_text() == before
+
+    # Another case leaves them there; their own takes them away when it is complete.
+    peer = lambda: None  # noqa: E731
+    assert CliRunner().invoke(app, ["bench", "first", "-o", str(tmp_path)]).exit_code == 0
+    assert [(row.case, row.name) for row in result_file.read_rows(cut)] == [("second", "rfp")]
+    assert CliRunner().invoke(app, ["bench", "second", "-o", str(tmp_path)]).exit_code == 0
+    assert not cut.exists()
+
+
+def test_an_interruption_before_the_first_row_promises_no_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted() -> None:
+        raise Interrupted("SIGTERM")
+
+    def fine(device: str, data_root: Path | None):
+        yield Contender("rfp", lambda: None)
+
+    def cut_at_once(device: str, data_root: Path | None):
+        yield Contender("rfp", interrupted)
+
+    pretend(monkeypatch, Case("first", "a tiny case", fine), Case("second", "a tiny case", cut_at_once))
+    with pytest.raises(Interrupted) as caught:
+        CliRunner().invoke(app, ["bench", "first", "second", "-o", str(tmp_path)], catch_exceptions=False)
+    assert caught.value.kept == "cases that are complete are kept"
+    (path,) = tmp_path.glob("*.csv")
+    assert [(row.case, row.name) for row in result_file.read_rows(path)] == [("first", "rfp")]
 
 
 def test_unknown_case_and_missing_device_are_refused() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from rfp.atomic import atomic_files
 from rfp.environment import slug
 from rfp.errors import FileError
 
@@ -53,33 +56,58 @@ def scaling_slope(rows: list[BenchRow]) -> float | None:
 
 
 def write_rows(
-    rows: list[BenchRow],
-    facts: dict[str, str],
-    folder: Path,
-    device: str,
-    *,
-    keep_others: bool = False,
-    cut: bool = False,
+    rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str, *, keep_others: bool = False
 ) -> Path:
     """``<folder>/<machine>.csv``: the rows, each with the environment it was measured in.
 
-    Rows of other cases stay; with ``keep_others`` also those of other contenders of the same case. Rows of a case that
-    was ``cut`` go to ``<machine>-cut.csv``: beside peers of another run they would say nothing.
+    Rows of other cases stay; with ``keep_others`` also those of other contenders of the same case.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{slug(device)}{'-cut' if cut else ''}.csv"
-    fresh = [{**row.__dict__, **facts} for row in rows]
-    cases, names = {row.case for row in rows}, {(row.case, row.name) for row in rows}
-    kept = [
+    path = folder / f"{slug(device)}.csv"
+    _replace(path, rows, facts, keep_others=keep_others)
+    _replace(_under_way(path), [], facts, without={row.case for row in rows})
+    return path
+
+
+def write_under_way(rows: list[BenchRow], facts: dict[str, str], folder: Path, device: str) -> Path:
+    """Rows of a case that is not complete: ``<machine>-cut.csv``, until :func:`write_rows` has all of them.
+
+    Beside peers of another run they would say nothing.
+    """
+    path = _under_way(folder / f"{slug(device)}.csv")
+    _replace(path, rows, facts)
+    return path
+
+
+def _under_way(path: Path) -> Path:
+    return path.with_name(f"{path.stem}-cut.csv")
+
+
+def _replace(
+    path: Path,
+    rows: list[BenchRow],
+    facts: dict[str, str],
+    *,
+    without: Collection[str] = (),
+    keep_others: bool = False,
+) -> None:
+    """Put rows in the place of those of their cases, or of their names alone; a file without rows is removed."""
+    cases, names = {*without, *(row.case for row in rows)}, {(row.case, row.name) for row in rows}
+    lines = [
         old
         for old in (_read(path) if path.exists() else ())
         if old["case"] not in cases or (keep_others and (old["case"], old["name"]) not in names)
     ]
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(fresh[0]), restval="", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows([*kept, *fresh])
-    return path
+    lines += [{**row.__dict__, **facts} for row in rows]
+    if not lines:
+        path.unlink(missing_ok=True)
+        return
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(lines[-1]), restval="", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_files([path]) as (file,):
+        file.write(text.getvalue().encode())
 
 
 def _read(path: Path) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -28,11 +28,11 @@ def run_cases(
     say: Callable[[str], None],
     keep: Callable[[list[BenchRow], dict[str, str]], object] | None = None,
     only: str = "",
-    cut: Callable[[list[BenchRow], dict[str, str]], object] = lambda rows, facts: None,
+    under_way: Callable[[list[BenchRow], dict[str, str]], object] = lambda rows, facts: None,
 ) -> tuple[list[BenchRow], dict[str, str]]:
     """Measure the named cases; ``say`` hears each line of progress, ``keep`` gets all rows after each case.
 
-    ``cut`` gets the rows of a case that an interruption has ended, if there are any.
+    ``under_way`` gets the rows of the case at hand after each of them, whatever ends it.
 
     A case whose gate finds an error, or that does not fit in memory, is stopped there and says so in a row. A peer that
     fails, whatever its reason, has a row that says so, and the others are measured.
@@ -52,15 +52,13 @@ def run_cases(
             say("  skipped, it needs a GPU")
             continue
         try:
-            _run_case(name, device, data_root, bandwidth, say, rows, only)
+            for row in _rows_of(name, device, data_root, bandwidth, say, only):
+                rows.append(row)
+                under_way(rows[num_before:], facts)
         except (GateError, torch.OutOfMemoryError) as error:
             reason = str(error).splitlines()[0]
             say(f"  stopped: {reason}")
             rows.append(_skipped(name, Contender(STOPPED, None, skip=f"{type(error).__name__}: {reason}")))
-        except BaseException as end:
-            if len(rows) > num_before and not isinstance(end, Exception):
-                cut(rows[num_before:], facts)
-            raise
         gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()
@@ -71,23 +69,17 @@ def run_cases(
     return rows, facts
 
 
-def _run_case(
-    name: str,
-    device: str,
-    data_root: Path | None,
-    bandwidth: float,
-    say: Callable[[str], None],
-    rows: list[BenchRow],
-    only: str,
-) -> None:
-    """Measure the contenders of one case; every row is kept as it comes."""
+def _rows_of(
+    name: str, device: str, data_root: Path | None, bandwidth: float, say: Callable[[str], None], only: str
+) -> Iterator[BenchRow]:
+    """Measure the contenders of one case, one after the other."""
     ours: float | None = None
     for contender in CASES[name].build(device, data_root):
         if ours is not None and only.lower() not in contender.name.lower():
             continue
         if contender.run is None:
             say(f"  {contender.name}: skipped, {contender.skip}")
-            rows.append(_skipped(name, contender))
+            yield _skipped(name, contender)
             continue
         try:
             timing = _timed(contender, device)
@@ -96,15 +88,15 @@ def _run_case(
                 raise
             reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
             say(f"  {contender.name}: failed, {reason}")
-            rows.append(_skipped(name, replace(contender, skip=f"failed: {reason}")))
+            yield _skipped(name, replace(contender, skip=f"failed: {reason}"))
             continue
         ours = timing.seconds if ours is None else ours
         peak = _peak(name, contender, timing, device, data_root)
         row = _row(name, contender, timing, ours, peak, bandwidth)
-        rows.append(row)
         copies = "" if row.times_copy is None else f", {row.times_copy:.2f}x a copy of its bytes"
         doubt = f", noisy: {timing.fastest:.4g} to {timing.slowest:.4g} s" if timing.noisy else ""
         say(f"  {contender.name}: {timing.seconds:.4g} s, {timing.seconds / ours:.3g}x ours{copies}{doubt}")
+        yield row
 
 
 def _timed(contender: Contender, device: str) -> Timing:

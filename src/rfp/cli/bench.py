@@ -45,7 +45,7 @@ def bench(
 ) -> None:
     """Measure encodings and their peers; correctness is checked before any speed is reported.
 
-    Writes `<output>/<machine>.csv` with the environment, case by case; rows of one that is interrupted go to
+    Writes `<output>/<machine>.csv` with the environment, case by case; rows of one that is not complete are in
     `<machine>-cut.csv`. Cases that need what is not here are skipped by name. A row is repeated until its times
     agree; one that never does is called noisy.
 
@@ -66,18 +66,26 @@ def bench(
     past = None if compare is None else (result_file.read_rows(compare), result_file.machine(compare))
     kind = find_device(device).type
     write = partial(result_file.write_rows, folder=output, device=kind)
+    begun: list[Path] = []  # by the case at hand
+
+    def keep(rows: list[BenchRow], facts: dict[str, str]) -> None:
+        write(rows, facts, keep_others=bool(only))
+        begun.clear()
+
     try:
         rows, facts = runner.run_cases(
             cases or list(CASES),
             kind,
             data_root,
             say=lambda line: typer.echo(line, err=True),
-            keep=partial(write, keep_others=bool(only)),
+            keep=keep,
             only=only,
-            cut=lambda rows, facts: typer.echo(f"its rows so far: {write(rows, facts, cut=True)}", err=True),
+            under_way=lambda rows, facts: begun.append(result_file.write_under_way(rows, facts, output, kind)),
         )
     except Interrupted as error:
         error.kept = "cases that are complete are kept"
+        if begun:
+            error.kept += f", rows of the last one in {begun[-1]}"
         raise
     path = write(rows, facts, keep_others=bool(only))
     typer.echo(f"written to {path}", err=True)
