@@ -165,7 +165,7 @@ def fused_cases() -> dict[str, Case]:
         "directed": Case(directed, ("adjacency", "random_walk"), channels=3, steps=1),
         "larger graphs beside": Case(mixed, channels=3, steps=1),
         "l2": Case(awkward, ("adjacency",), normalization="l2", channels=3, trajectories=2),
-        "l2, apart": Case(awkward, ("adjacency", "random_walk"), normalization="l2", channels=35, trajectories=2),
+        "l2, apart": Case(several, ("adjacency", "random_walk"), normalization="l2", channels=35, trajectories=2),
         "l2, seldom": Case(several, ("adjacency",), normalization="l2", channels=18, steps=4, every=2),
         "none": Case(awkward, ("normalized_adjacency", "random_walk"), normalization="none", channels=17),
         "no steps": Case(several, steps=0, channels=1),

@@ -17,8 +17,13 @@ def dense(csr):
 
 for graph in GRAPHS:
     layout = sort_edges(graph).pattern
-    for names in (list(OPERATORS), ["normalized_laplacian"], ["random_walk", "normalized_adjacency"]):
-        for dtype, off, norms_off in ((torch.float64, 1e-15, 1e-12), (torch.float32, 1.2e-7, 1e-6)):
+    single, double = (torch.float32, 1.2e-7, 1e-6), (torch.float64, 1e-15, 1e-12)
+    for names, types in (
+        (list(OPERATORS), [single, double]),
+        (["normalized_laplacian"], [single]),
+        (["random_walk", "normalized_adjacency"], [double]),
+    ):
+        for dtype, off, norms_off in types:
             keys = graph.keys
             found = triton_small_graphs.launch_small_graphs(tuple(names), graph, dtype)
             assert found.keys is graph.keys
