@@ -11,6 +11,7 @@ import torch
 from rfp.data import LoadedTask
 from rfp.errors import FileError
 from rfp.train import RunConfig, Workspace, run
+from rfp.train.checkpoints import OWN, identity, write_checkpoint
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.results import Result
 from rfp.train.runs import OutOfTime
@@ -73,6 +74,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(FileError, match=rf"{path.name}: damaged checkpoint .*; remove the file"):
+        kept.find(config(), [Replica(0, 0.1, 0.0)])
+    write_checkpoint({OWN: identity(config(), 0, 0)}, path)  # of a run
+    with pytest.raises(FileError, match=rf"{path.name}: not a checkpoint of trained replicas; remove it"):
         kept.find(config(), [Replica(0, 0.1, 0.0)])
 
 

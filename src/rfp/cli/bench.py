@@ -55,39 +55,15 @@ def bench(
     if cases == ["partitioned"]:
         bench_partitioned(int(largest), folder, output, plot, as_json=as_json)
         return
-    from rfp.bench import result_file, runner
+    from rfp.bench import result_file
     from rfp.bench.cases import CASES
-    from rfp.cli.main import Interrupted
     from rfp.environment import find_device
 
     for name in cases or []:
         if name not in CASES:
             raise unknown_choice("case", name, CASES)
     past = None if compare is None else (result_file.read_rows(compare), result_file.machine(compare))
-    kind = find_device(device).type
-    write = partial(result_file.write_rows, folder=output, device=kind)
-    begun: list[Path] = []  # by the case at hand
-
-    def keep(rows: list[BenchRow], facts: dict[str, str]) -> None:
-        write(rows, facts, keep_others=bool(only))
-        begun.clear()
-
-    try:
-        rows, facts = runner.run_cases(
-            cases or list(CASES),
-            kind,
-            data_root,
-            say=lambda line: typer.echo(line, err=True),
-            keep=keep,
-            only=only,
-            under_way=lambda rows, facts: begun.append(result_file.write_under_way(rows, facts, output, kind)),
-        )
-    except Interrupted as error:
-        error.kept = "cases that are complete are kept"
-        if begun:
-            error.kept += f", rows of the last one in {begun[-1]}"
-        raise
-    path = write(rows, facts, keep_others=bool(only))
+    rows, facts, path = _measured(cases or list(CASES), find_device(device).type, data_root, output, only)
     typer.echo(f"written to {path}", err=True)
     if (slope := result_file.scaling_slope(rows)) is not None:
         typer.echo(f"log-log slope of time against edges: {slope:.3f}", err=True)
@@ -100,6 +76,38 @@ def bench(
     slower = _compared(*past, rows, facts["device"]) if past is not None else False
     if slower or any(row.name == result_file.STOPPED for row in rows):
         raise typer.Exit(1)
+
+
+def _measured(
+    cases: list[str], device: str, data_root: Path | None, output: Path, only: str
+) -> tuple[list[BenchRow], dict[str, str], Path]:
+    """Run cases; each is in the result file when it is complete, and its rows in another one before."""
+    from rfp.bench import result_file, runner
+    from rfp.cli.main import Interrupted
+
+    write = partial(result_file.write_rows, folder=output, device=device, keep_others=bool(only))
+    begun: list[Path] = []  # by the case at hand
+
+    def keep(rows: list[BenchRow], facts: dict[str, str]) -> None:
+        write(rows, facts)
+        begun.clear()
+
+    try:
+        rows, facts = runner.run_cases(
+            cases,
+            device,
+            data_root,
+            say=lambda line: typer.echo(line, err=True),
+            keep=keep,
+            only=only,
+            under_way=lambda rows, facts: begun.append(result_file.write_under_way(rows, facts, output, device)),
+        )
+    except Interrupted as error:
+        error.kept = "cases that are complete are kept"
+        if begun:
+            error.kept += f", rows of the last one in {begun[-1]}"
+        raise
+    return rows, facts, write(rows, facts)
 
 
 def _compared(old: list[BenchRow], machine: str, new: list[BenchRow], here: str) -> bool:

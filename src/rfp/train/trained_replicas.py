@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rfp.data.loaded import LoadedTask
+from rfp.errors import FileError
 from rfp.train.checkpoints import CHECKPOINT_FORMAT, OWN, read_checkpoint, write_checkpoint
 from rfp.train.run_config import RunConfig
 
@@ -106,12 +107,14 @@ class KeptReplicas:
         """Those of ``wanted`` that were trained with this config.
 
         Raises:
-            FileError: A file is damaged.
+            FileError: A file is damaged, or of something else.
         """
         there: dict[Replica, TrainedReplica] = {}
         for path in sorted(self._folder.glob(f"{config.key}-*.ckpt")):
             content = read_checkpoint(path)
             own: dict[str, Any] = content[OWN]
+            if "replicas" not in own:
+                raise FileError(f"{path}: not a checkpoint of trained replicas; remove it, or choose another folder")
             rows = zip(own["replicas"], own["numbers"], content["predictions"].long(), strict=True)
             for replica, (val, best, epochs, seconds, size), classes in rows:
                 one = TrainedReplica(Replica(*replica), val, best, epochs, seconds, size, classes)
