@@ -102,7 +102,7 @@ def run_problem(
     """
     stepping = record is not None or not sink.takes_whole
     backend, reason = chosen or choose(problem, problem.settings.backend, stepping=stepping)
-    watch = FiniteWatch(problem, looks, recorded=record is not None)
+    watch = FiniteWatch(problem, looks, recorded=record is not None, qr_tells=backend.qr_tells)
     if backend.whole is None or stepping:
         events = _step_by_step(problem, backend, sink, watch, record, progress)
     else:

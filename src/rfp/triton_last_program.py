@@ -18,3 +18,20 @@ def comes_last(arrived):
     last = tl.atomic_add(arrived, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1
     tl.store(arrived, 0, mask=last)
     return last
+
+
+@triton.jit
+def all_arrived(arrived, expected, mask):
+    """Which of some groups are complete with this program: what all of their members have written can be read.
+
+    Args:
+        arrived: Places in memory that are zero before the kernel, and after it: one for each group, and of one group
+            several times if several of its members are here.
+        expected: Members of each group.
+        mask: Which of these are members.
+    """
+    tl.debug_barrier()  # as above
+    last = mask & (tl.atomic_add(arrived, 1, mask=mask, sem="acq_rel", scope="gpu") == expected - 1)
+    tl.debug_barrier()  # the thread that was told so is not the one that reads
+    tl.store(arrived, 0, mask=last)
+    return last

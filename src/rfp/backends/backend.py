@@ -47,6 +47,7 @@ class Backend:
         whole: Computes the whole trajectory in one call; ``None`` if it goes step by step only.
         serves: What it is chosen for, as :class:`rfp.Report` states it; empty for those that take what others leave.
         passed_over: How its obstacle reads in the report of the one that runs instead.
+        qr_tells: Whether its QR looks at every product, and raises :class:`rfp.backends.finite.NotFiniteError`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Backend:
     whole: Whole | None = None
     serves: str = ""
     passed_over: str = "{}"
+    qr_tells: bool = False
 
 
 def kernel_obstacle(problem: Problem, max_channels: int) -> str:

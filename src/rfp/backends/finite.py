@@ -63,9 +63,10 @@ class FiniteWatch:
         problem: What is computed.
         looks: ``False`` to look at nothing.
         recorded: Whether what is kept is something that is made of the states.
+        qr_tells: Whether each QR on a GPU looks at what it is given, and tells of it by itself: one question less.
     """
 
-    def __init__(self, problem: Problem, looks: bool = True, *, recorded: bool = False) -> None:
+    def __init__(self, problem: Problem, looks: bool = True, *, recorded: bool = False, qr_tells: bool = False) -> None:
         self.several = len(problem.operators) > 1
         self.watches = looks and not (problem.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
         # A QR of what is not finite is NaN throughout, and so is every QR after it: the last step tells of all.
@@ -74,6 +75,7 @@ class FiniteWatch:
         self.last_alone = by_qr and problem.kept_dtype == problem.dtype
         # Each QR on a CPU looks at what it is given and tells of it by itself (:class:`NotFiniteError`).
         self.ends = {0, problem.num_steps} if self.last_alone and not recorded else None
+        self.was_told = qr_tells and self.last_alone and problem.num_steps > 0 and problem.device.type != "cpu"
         self.pending: list[tuple[int, int, torch.dtype, Tensor]] = []
 
     def see(self, operator: int, step: int, state: Tensor) -> None:
@@ -88,7 +90,7 @@ class FiniteWatch:
 
     def see_all(self, storage: Tensor) -> None:
         """A whole result, ``[n, B, O, P + 1, k]``; waits for a GPU."""
-        if not self.watches:
+        if not self.watches or self.was_told:
             return
         storage = storage.detach()
         looked_at = storage[..., -1:, :] if self.last_alone else storage

@@ -50,7 +50,7 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
 LARGE = {
     "source": "*fp32", "target": "*fp32", "states": "*fp32", "pieces": "*fp32", "grams": "*fp64", "gram": "*fp64",
     "weight": "*fp64", "status": "*i32", "rounding": "*fp64", "unit": "*fp64",
-    "col": "*i32", "value": "*fp32", "num_sums": "i32", "num_pieces": "i32",
+    "col": "*i32", "value": "*fp32", "num_places": "i32", "room": "i32",
     "num_parts": "i32", "num_rows": "i32", "num_blocks": "i32", "num_trajectories": "i32", "k": "i32",
     "trajectory": "i32", "grams_trajectory": "i32", "source_row": "i32", "source_trajectory": "i32",
     "target_row": "i32", "target_trajectory": "i32",
@@ -59,19 +59,20 @@ LARGE = {
 
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("offsets", ["*i32", "*i64"])
-@pytest.mark.parametrize("unit", [False, True])
-def test_product_of_a_large_graph(width: int, offsets: str, unit: bool) -> None:
-    types = {**LARGE, "row": "*i32", "begin": offsets, "end": offsets}
-    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8, "UNIT": unit}
-    assert "tt.func public" in check(triton_large.product_kernel, types, constants)
+def test_product_of_a_large_graph(width: int, offsets: str) -> None:
+    names = ("row", "num_pieces", "heavy", "heavy_end", "arrived")
+    types = {**LARGE, **dict.fromkeys(names, "*i32"), "begin": offsets, "end": offsets}
+    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8}
+    # By the one atomic addition a program knows that it has the last piece of a heavy row.
+    assert check(triton_large.product_kernel, types, constants).count("tt.atomic_rmw") == 1
 
 
 def test_order_of_the_rows_of_a_large_graph() -> None:
-    names = ("crow", "key", "counts", "begin", "end", "row", "heavy", "heavy_begin", "heavy_end", "taken")
-    types = {**LARGE, **dict.fromkeys(names, "*i32"), "order": "*i64", "num_heavy": "i32"}
-    limits = {"HEAVY_ROW": 256, "PIECE": 128, "BLOCK": 256}
-    assert check(triton_row_plan._keys_kernel, types, {**limits, "WINDOW": 1 << 14}).count("tt.atomic_rmw") == 2
-    assert check(triton_row_plan._sums_kernel, types, limits).count("tt.atomic_rmw") == 1
+    sums = ("begin", "end", "row_of", "heavy", "heavy_end")
+    types = {**LARGE, **dict.fromkeys(("crow", "counts", "taken", "num_pieces", "pieces_taken", *sums), "*i32")}
+    limits = {"HEAVY_ROW": 256, "PIECE": 128, "WINDOW": 1 << 14, "CLASSES": 64, "BLOCK": 256}
+    for kernel in (triton_row_plan._count_kernel, triton_row_plan._place_kernel):
+        assert check(kernel, types, limits).count("tt.atomic_rmw") == 2  # of classes and of pieces
 
 
 @pytest.mark.parametrize("width", [16, 32, 64])

@@ -37,4 +37,4 @@ def _whole(problem: Problem, dtype: torch.dtype, done: Callable[[int], None]) ->
     return cuda_sparse_trajectory(problem, dtype, done)
 
 
-CUDA_SPARSE = Backend("cuda_sparse", _obstacle, steps=_steps, whole=_whole, serves="one graph on a GPU")
+CUDA_SPARSE = Backend("cuda_sparse", _obstacle, steps=_steps, whole=_whole, serves="one graph on a GPU", qr_tells=True)

@@ -138,16 +138,19 @@ class Stages:
         square = (self.num_trajectories, self.width, self.width)
         self.weight, self.gram = torch.empty(2, *square, dtype=torch.float64, device=self.device).unbind()
         self.grams = torch.empty(square[0], self.programs, *square[1:], dtype=torch.float64, device=self.device)
-        self.pieces = torch.empty(self.plan.num_pieces, self.num_trajectories, self.k, device=self.device)
+        self.pieces = torch.empty(self.plan.room, self.num_trajectories, self.k, device=self.device)
         self.every = problem.normalize_every
         self.last = problem.num_steps // self.every * self.every  # the last normalisation
         self.factorized = 0
         self._launches = LoopLaunches(self.device)
-        # Lengths of the columns and what rounding may have added to them, as the kernels keep them; what they report.
-        sizes = [2 * self.num_trajectories * self.width, self.num_trajectories * STATUS_WORDS // 2]
-        lengths, reports = torch.split(torch.zeros(sum(sizes), dtype=torch.float64, device=self.device), sizes)
-        self.rounding = lengths.view(-1, 2, self.width)
-        self.status = reports.view(torch.int32).view(-1, STATUS_WORDS)
+        # Lengths of the columns and what rounding may have added to them, as the kernels keep them; what they report;
+        # how many pieces of each heavy row are done.
+        b = self.num_trajectories
+        sizes = [4 * b * self.width, b * STATUS_WORDS, b * self.plan.room]
+        zeros = torch.zeros(sum(sizes), dtype=torch.int32, device=self.device)
+        lengths, reports, self.arrived = torch.split(zeros, sizes)
+        self.rounding = lengths.view(torch.float64).view(-1, 2, self.width)
+        self.status = reports.view(-1, STATUS_WORDS)
         self.unit = replace(problem, operators=(operator,)).rounding_units()[0]
 
     def normalizes(self, p: int) -> bool:
@@ -197,38 +200,34 @@ class Stages:
 
     def multiply(self, source: Tensor, target: Tensor) -> None:
         """``target = S source``."""
-        plan = self.plan
-        self._sums(source, target, plan.row, plan.begin, plan.end, plan.num_pieces, unit=False)
-        if plan.num_pieces:
-            self._sums(source, target, plan.heavy, plan.heavy_begin, plan.heavy_end, 0, unit=True)
-
-    def _sums(
-        self, source: Tensor, target: Tensor, row: Tensor, begin: Tensor, end: Tensor, num_pieces: int, unit: bool
-    ) -> None:
-        name = ("pieces" if unit else "product", source.stride(), target.stride())
+        name = ("product", source.stride(), target.stride())
         if self._launches.again(name, source, target):
             return
-        rows = _PRODUCT_TILE[self.width] // self.width
+        plan, rows = self.plan, _PRODUCT_TILE[self.width] // self.width
         self._launches.first(
             name,
             product_kernel,
-            (-(-len(row) // rows), self.num_trajectories),
+            (-(-len(plan.row) // rows), self.num_trajectories),
             (source, target),
             (
                 self.pieces,
-                row,
-                begin,
-                end,
+                plan.row,
+                plan.begin,
+                plan.end,
+                plan.num_pieces,
+                plan.heavy,
+                plan.heavy_end,
+                self.arrived,
                 self.csr.col,
                 self.csr.value,
-                len(row),
-                num_pieces,
+                len(plan.row),
+                plan.room,
                 self.num_trajectories,
                 *source.stride()[:2],
                 *target.stride()[:2],
                 self.k,
             ),
-            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width], "UNIT": unit},
+            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width]},
             num_warps=1,
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from rfp.csr import CSR
 from rfp.ragged import owners
 
-# A row of more entries than this is summed in pieces of so many, and the pieces are added up after.
+# A row of more entries than this is summed in pieces of so many.
 HEAVY_ROW = 256
 PIECE = 128
 # Rows are sorted by their length within windows of so many: those taken together are of similar length, while nodes
@@ -18,42 +18,48 @@ PIECE = 128
 WINDOW = 1 << 14
 
 
+# Of up to so many entries a matrix is given as much room for pieces as they can take: nobody waits to be told how many
+# there are.
+FEW_ENTRIES = 1 << 22
+
+
 @dataclass(frozen=True)
 class RowPlan:
     """Sums to be made, in their order: first the pieces of heavy rows, then the light rows.
 
     Args:
-        begin, end: ``[sums]`` entries of each sum.
-        row: ``[sums]`` int32; row of the matrix, or number of the piece for the first ``num_pieces``.
-        num_pieces: How many pieces there are.
-        heavy: ``[heavy rows]`` int32.
-        heavy_begin, heavy_end: ``[heavy rows]`` pieces of each.
+        begin, end: ``[places]`` entries of each sum.
+        row: ``[places]`` int32; row of the matrix, or of a piece the first one of its row. -1 where there is no sum.
+        room: Places for pieces, the first ones; not all of them need be taken.
+        num_pieces: ``[1]`` int32, how many are.
+        heavy: ``[room]`` int32; the row of the matrix, at the place of its first piece.
+        heavy_end: ``[room]`` int32; the place after its last piece, there too.
     """
 
     begin: Tensor
     end: Tensor
     row: Tensor
-    num_pieces: int
+    room: int
+    num_pieces: Tensor
     heavy: Tensor
-    heavy_begin: Tensor
     heavy_end: Tensor
 
 
 def row_plan(csr: CSR) -> RowPlan:
-    """The plan of a pattern: computed once and kept with it. O(n log n), one synchronisation."""
+    """The plan of a pattern: computed once and kept with it. O(n); of many entries it waits for a GPU once."""
     by_kernels = csr.crow.is_cuda and csr.crow.dtype == torch.int32
-    return csr.memo.of(plan_by_kernels if by_kernels else plain_plan, csr.crow)
+    return csr.memo.of(plan_by_kernels if by_kernels else plain_plan, csr.crow, csr.nnz)
 
 
-def plan_by_kernels(crow: Tensor) -> RowPlan:
-    """:func:`plain_plan`, its pieces in another order."""
+def plan_by_kernels(crow: Tensor, num_entries: int) -> RowPlan:
+    """:func:`plain_plan`, its pieces and rows of one length class in another order."""
     from rfp.backends.cuda_sparse.triton_row_plan import launch_plan
 
-    (begin, end, row), (heavy, heavy_begin, heavy_end), num_pieces = launch_plan(crow, HEAVY_ROW, PIECE, WINDOW)
-    return RowPlan(begin, end, row, num_pieces, heavy, heavy_begin, heavy_end)
+    room = num_entries // PIECE + num_entries // (HEAVY_ROW + 1) if num_entries <= FEW_ENTRIES else None
+    return RowPlan(*launch_plan(crow, room, HEAVY_ROW, PIECE, WINDOW))
 
 
-def plain_plan(crow: Tensor) -> RowPlan:
+def plain_plan(crow: Tensor, num_entries: int) -> RowPlan:
     """The plan by operations of PyTorch, on any device."""
     degree = crow.diff()
     is_heavy = degree > HEAVY_ROW
@@ -75,9 +81,9 @@ def plain_plan(crow: Tensor) -> RowPlan:
     return RowPlan(
         begin=torch.cat([piece_begin, crow[light]]),
         end=torch.cat([piece_end, crow[light + 1]]),
-        row=torch.cat([number, light]).int(),
-        num_pieces=num_pieces,
-        heavy=heavy.int(),
-        heavy_begin=first_piece,
-        heavy_end=last_piece,
+        row=torch.cat([first_piece[owner], light]).int(),
+        room=num_pieces,
+        num_pieces=torch.tensor([num_pieces], dtype=torch.int32, device=crow.device),
+        heavy=heavy[owner].int(),
+        heavy_end=last_piece[owner].int(),
     )

@@ -25,10 +25,10 @@ import triton
 import triton.language as tl
 
 from rfp.backends.cuda_sparse.triton_factorization import ARRIVED, SPLIT_PRODUCT, SPLIT_SUM, STATUS_LENGTH, use_gram
-from rfp.triton_last_program import comes_last
+from rfp.triton_last_program import all_arrived, comes_last
 
 
-@triton.jit(do_not_specialize=["num_sums", "num_pieces"])
+@triton.jit(do_not_specialize=["num_places", "room"])
 def product_kernel(
     source,
     target,
@@ -36,10 +36,14 @@ def product_kernel(
     row,
     begin,
     end,
+    num_pieces,
+    heavy,
+    heavy_end,
+    arrived,
     col,
     value,
-    num_sums,
-    num_pieces,
+    num_places,
+    room,
     num_trajectories,
     source_row,
     source_trajectory,
@@ -49,23 +53,27 @@ def product_kernel(
     K: tl.constexpr,
     ROWS: tl.constexpr,
     UNROLL: tl.constexpr,
-    UNIT: tl.constexpr,
 ):
-    """``sum of value[e] source[col[e]]`` over ``begin[r] <= e < end[r]``, into row ``row[r]`` of the target.
+    """``target[row[r]] = sum of value[e] source[col[e]]`` over ``begin[r] <= e < end[r]``. Grid: (places / ROWS, B).
 
-    Grid: (sums / ROWS, B). Sums of a program should be of similar length.
+    The sums are those of a :class:`rfp.backends.cuda_sparse.row_plan.RowPlan`. Pieces of a heavy row are added up by
+    the program that ends the last of them. Sums of a program should be of similar length.
 
     Args:
         source, target: State rows at ``i * row + b * trajectory``.
-        pieces: ``[num_pieces, B, k]``; the first ``num_pieces`` sums go there instead of the target.
-        col, value: Not read if ``UNIT``, which adds up the pieces e themselves.
+        pieces: ``[room, B, k]``, scratch.
+        arrived: ``[room, B]`` int32, zero before the kernel and after it.
         UNROLL: Entries of a sum asked for at a time.
     """
     b = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, K)
     real = (channel < k)[None, :]
     r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    live = r < num_sums
+    is_piece = r < room
+    live = r < num_places
+    if tl.program_id(0) * ROWS < room:
+        is_piece = r < tl.load(num_pieces)
+        live = is_piece | (live & (r >= room))
     first = tl.load(begin + r, mask=live, other=0)
     last = tl.load(end + r, mask=live, other=0)
     longest = tl.max(last - first, axis=0).to(tl.int32)
@@ -74,22 +82,28 @@ def product_kernel(
         for u in tl.static_range(UNROLL):
             entry = first + (s + u)
             there = entry < last
-            wanted = there[:, None] & real
-            if UNIT:
-                at = ((entry.to(tl.int64) * num_trajectories + b) * k)[:, None] + channel[None, :]
-                y += tl.load(pieces + at, mask=wanted, other=0.0)
-            else:
-                j = tl.load(col + entry, mask=there, other=0).to(tl.int64)
-                weight = tl.load(value + entry, mask=there, other=0.0)[:, None]
-                at = (j * source_row + b * source_trajectory)[:, None] + channel[None, :]
-                y += weight * tl.load(source + at, mask=wanted, other=0.0)
-    i = tl.load(row + r, mask=live, other=0).to(tl.int64)
-    is_piece = r < num_pieces
-    at_target = (i * target_row + b * target_trajectory)[:, None] + channel[None, :]
-    tl.store(target + at_target, y, mask=(live & ~is_piece)[:, None] & real)
-    if not UNIT:
-        at_piece = ((i * num_trajectories + b) * k)[:, None] + channel[None, :]
-        tl.store(pieces + at_piece, y, mask=is_piece[:, None] & real)
+            j = tl.load(col + entry, mask=there, other=0).to(tl.int64)
+            weight = tl.load(value + entry, mask=there, other=0.0)[:, None]
+            at = (j * source_row + b * source_trajectory)[:, None] + channel[None, :]
+            y += weight * tl.load(source + at, mask=there[:, None] & real, other=0.0)
+    i = tl.load(row + r, mask=live, other=-1).to(tl.int64)
+    target += b * target_trajectory
+    is_row = (i >= 0) & ~is_piece
+    tl.store(target + (i * target_row)[:, None] + channel[None, :], y, mask=is_row[:, None] & real)
+    if tl.program_id(0) * ROWS < room:
+        at = ((r * num_trajectories + b) * k)[:, None] + channel[None, :]
+        tl.store(pieces + at, y, mask=is_piece[:, None] & real)
+        stop = tl.load(heavy_end + i, mask=is_piece, other=0).to(tl.int64)
+        ends = all_arrived(arrived + i * num_trajectories + b, stop - i, is_piece)
+        most = tl.max(tl.where(ends, stop - i, 0), axis=0).to(tl.int32)
+        total = tl.zeros([ROWS, K], tl.float32)
+        for s in range(0, most, UNROLL):
+            for u in tl.static_range(UNROLL):
+                piece = i + (s + u)
+                at = ((piece * num_trajectories + b) * k)[:, None] + channel[None, :]
+                total += tl.load(pieces + at, mask=(ends & (piece < stop))[:, None] & real, other=0.0)
+        whole = tl.load(heavy + i, mask=ends, other=0).to(tl.int64)
+        tl.store(target + (whole * target_row)[:, None] + channel[None, :], total, mask=ends[:, None] & real)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_blocks", "grams_trajectory"])
