@@ -228,4 +228,11 @@ SEEDS: dict[tuple[str, str], int] = {
         *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LAS", "rfp-qr-LA-dss", "rfp-qr-LAS-dss"),
         *PRODUCT_ROWS,
     )
-} | {(f"counting/{target}", "rfp-A-products"): 3 for target in ("triangle", "tailed_triangle", "star", "cycle4")}
+} | {
+    (f"counting/{target}", row): 3
+    for target in ("triangle", "tailed_triangle", "star", "cycle4")
+    for row in (
+        *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-dss"),
+        *("rfp-l2-LA-products", "rfp-qr-LA-products", "rfp-qr-LA-dss-products", "rfp-A-products"),
+    )
+}

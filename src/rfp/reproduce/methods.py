@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rfp.backends.learned import LEARNED_MAX_CHANNELS
+from rfp.nn.backbones import READ_EDGE_FEATURES
 from rfp.reproduce import hyperparameters as at
 
 COUNTS, L, A, WALK, S_LEARN = "adjacency", "normalized_laplacian", "normalized_adjacency", "random_walk", "learned"
@@ -184,17 +185,23 @@ def graph_rows(*, backbone: str, l2_channels: int, **drawn: Any) -> dict[str, Ro
         _row("gps-rfp-qr-LA", "GraphGPS: RFP-QR-L̂,Â", both, backbone="gps"),
         _row("gsn-rfp-qr-LA", "RFP-QR-L̂,Â + GSN", both, {"name": "substructures", "cycles": [3, 4, 5, 6]}),
     ]
-    return _by_id(*rows, *_product_rows(**drawn))
+    return _by_id(*rows, *_product_rows(l2_channels, reads_edges=backbone in READ_EDGE_FEATURES, **drawn))
 
 
-def _product_rows(**drawn: Any) -> list[Row]:
-    """Beyond the paper: K_embed of products of pairs of steps, which need blocks of steps without QR between them."""
+def _product_rows(l2_channels: int, *, reads_edges: bool, **drawn: Any) -> list[Row]:
+    """Beyond the paper: K_embed of products of pairs of steps, which need blocks of steps without QR between them.
+
+    Args:
+        l2_channels: As in :func:`graph_rows`.
+        reads_edges: Whether the backbone has a place for products of two neighbours.
+        drawn: Further values of every encoding.
+    """
     blocks: dict[str, Any] = {"normalize_every": 8, "start": "orthonormal", **drawn}
-    of_l2: dict[str, Any] = {"embed": "products", "edge_products": True}
+    of_l2: dict[str, Any] = {"embed": "products", **({"edge_products": True} if reads_edges else {})}
     of_qr = {**of_l2, "product_weights": True}
     k = at.PRODUCT_CHANNELS
-    l2 = rfp_values(L, A, k=64, normalization="l2", **drawn)
-    with_walk = rfp_values(L, A, WALK, k=64, normalization="l2", **drawn)
+    l2 = rfp_values(L, A, k=l2_channels, normalization="l2", **drawn)
+    with_walk = rfp_values(L, A, WALK, k=l2_channels, normalization="l2", **drawn)
     # The kernel of learned operators takes 32 channels: with more a step takes ten times as long.
     both, learned = rfp_values(L, A, k=k, **blocks), rfp_values(L, A, S_LEARN, k=LEARNED_MAX_CHANNELS, **blocks)
     narrow = rfp_values(L, A, k=at.GRAPH_CHANNELS, **blocks)

@@ -62,7 +62,7 @@ LARGE = {
 def test_product_of_a_large_graph(width: int, offsets: str) -> None:
     names = ("row", "num_pieces", "heavy", "heavy_end", "arrived")
     types = {**LARGE, **dict.fromkeys(names, "*i32"), "begin": offsets, "end": offsets}
-    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8}
+    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8, "LANES": 8, "ADDED": 4}
     # By the one atomic addition a program knows that it has the last piece of a heavy row.
     assert check(triton_large.product_kernel, types, constants).count("tt.atomic_rmw") == 1
 

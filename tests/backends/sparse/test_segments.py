@@ -6,17 +6,20 @@ import torch
 from rfp.backends.sparse.segments import Segments
 
 
-def test_gram_and_apply_equal_a_loop_over_graphs() -> None:
+@pytest.mark.parametrize("sizes", [[3, 0, 7, 1, 40, 2], [5, 5, 5]])
+def test_gram_norms_and_apply_equal_a_loop_over_graphs(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rfp.backends.sparse.segments._COPIES_ON", ("cpu",))  # those of equal size are a plain batch
     generator = torch.Generator().manual_seed(0)
-    sizes = [3, 0, 7, 1, 40, 2]
     ptr = torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()])
     a = torch.randn(int(ptr[-1]), 2, 4, generator=generator).transpose(0, 1)
     weight = torch.randn(len(sizes), 2, 4, 4, generator=generator, dtype=torch.float64).triu()
     segments = Segments(ptr, 8)
-    gram, product = segments.gram(a), segments.apply(a, weight)
+    assert segments.equal == (len(set(sizes)) == 1)
+    gram, norms, product = segments.gram(a), segments.norms(a), segments.apply(a, weight)
     for g in range(len(sizes)):
         rows = a[:, ptr[g] : ptr[g + 1]].double()
         torch.testing.assert_close(gram[g], rows.mT @ rows)
+        torch.testing.assert_close(norms[g], rows.square().sum((1, 2)).sqrt())
         expected = (rows @ weight[g]).float()
         torch.testing.assert_close(product[:, ptr[g] : ptr[g + 1]], expected)
     assert product.transpose(0, 1).is_contiguous()

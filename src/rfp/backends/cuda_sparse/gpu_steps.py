@@ -30,6 +30,8 @@ from rfp.triton_launch import LoopLaunches, on_device
 # another. Entries of each row that it asks for at a time.
 _PRODUCT_TILE = {16: 128, 32: 128, 64: 128}
 _UNROLL = {16: 8, 32: 8, 64: 8}
+# Pieces of a heavy row that are added up at a time: so many sums side by side, and terms of each.
+_LANES, _ADDED = 8, 4
 # For each width of the states: rows that the other kernels take at a time, and programs of theirs on each
 # multiprocessor.
 _ROWS = {16: 128, 32: 64, 64: 64}
@@ -227,7 +229,7 @@ class Stages:
                 *target.stride()[:2],
                 self.k,
             ),
-            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width]},
+            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width], "LANES": _LANES, "ADDED": _ADDED},
             num_warps=1,
         )
 

@@ -53,6 +53,8 @@ def product_kernel(
     K: tl.constexpr,
     ROWS: tl.constexpr,
     UNROLL: tl.constexpr,
+    LANES: tl.constexpr,
+    ADDED: tl.constexpr,
 ):
     """``target[row[r]] = sum of value[e] source[col[e]]`` over ``begin[r] <= e < end[r]``. Grid: (places / ROWS, B).
 
@@ -64,6 +66,7 @@ def product_kernel(
         pieces: ``[room, B, k]``, scratch.
         arrived: ``[room, B]`` int32, zero before the kernel and after it.
         UNROLL: Entries of a sum asked for at a time.
+        LANES, ADDED: Of a heavy row LANES x ADDED pieces are asked for at a time.
     """
     b = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, K)
@@ -95,15 +98,28 @@ def product_kernel(
         tl.store(pieces + at, y, mask=is_piece[:, None] & real)
         stop = tl.load(heavy_end + i, mask=is_piece, other=0).to(tl.int64)
         ends = all_arrived(arrived + i * num_trajectories + b, stop - i, is_piece)
-        most = tl.max(tl.where(ends, stop - i, 0), axis=0).to(tl.int32)
-        total = tl.zeros([ROWS, K], tl.float32)
-        for s in range(0, most, UNROLL):
-            for u in tl.static_range(UNROLL):
-                piece = i + (s + u)
-                at = ((piece * num_trajectories + b) * k)[:, None] + channel[None, :]
-                total += tl.load(pieces + at, mask=(ends & (piece < stop))[:, None] & real, other=0.0)
-        whole = tl.load(heavy + i, mask=ends, other=0).to(tl.int64)
-        tl.store(target + (whole * target_row)[:, None] + channel[None, :], total, mask=ends[:, None] & real)
+        number = tl.arange(0, ROWS)
+        at_hand = tl.max(tl.where(ends, number, -1), axis=0)
+        while at_hand >= 0:  # one heavy row after the other
+            start = tl.sum(tl.where(number == at_hand, i, 0), axis=0)
+            beyond = tl.sum(tl.where(number == at_hand, stop, 0), axis=0)
+            total = _added_pieces(pieces + b * k, num_trajectories * k, start, beyond, k, K, LANES, ADDED)
+            whole = tl.load(heavy + start).to(tl.int64)
+            tl.store(target + whole * target_row + channel, total, mask=channel < k)
+            at_hand = tl.max(tl.where(ends & (number < at_hand), number, -1), axis=0)
+
+
+@triton.jit
+def _added_pieces(pieces, apart, start, stop, k, K: tl.constexpr, LANES: tl.constexpr, ADDED: tl.constexpr):
+    """The sum of the pieces ``start <= e < stop``, in a fixed order, ``[K]``."""
+    channel = tl.arange(0, K)
+    total = tl.zeros([LANES, K], tl.float32)
+    for first in range(start, stop, LANES * ADDED):
+        for u in tl.static_range(ADDED):
+            piece = first + u * LANES + tl.arange(0, LANES)
+            wanted = (piece < stop)[:, None] & (channel < k)[None, :]
+            total += tl.load(pieces + (piece * apart)[:, None] + channel[None, :], mask=wanted, other=0.0)
+    return tl.sum(total, axis=0)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_blocks", "grams_trajectory"])

@@ -26,7 +26,7 @@ from torch.autograd.function import once_differentiable
 
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.backends.sparse.segments import Segments
-from rfp.normalization import Events, segment_sum
+from rfp.normalization import Events
 from rfp.rounding import Rounding
 
 # Relative size of a pivot below which the gradient is limited. At 1e-4 a float32 gradient still has three digits.
@@ -62,14 +62,10 @@ class _GuardedQR(torch.autograd.Function):
         grad_a = segments.apply(grad_q, weight.mT, upper=False)
         grad_a += segments.apply(q, mirrored @ weight.mT, upper=False)
         ptr = segments.ptr
-        length, limit = _norms(grad_a, ptr), _norms(grad_q, ptr) / floor  # [G, B]
+        length, limit = segments.norms(grad_a), segments.norms(grad_q) / floor  # [G, B]
         shorten = torch.where(length > limit, limit / length.clamp_min(torch.finfo(length.dtype).tiny), 1.0)
         of_nodes = torch.repeat_interleave(shorten.to(q.dtype), ptr.diff(), dim=0, output_size=q.size(1))  # [n, B]
         return grad_a * of_nodes.T[..., None], None, None
-
-
-def _norms(x: Tensor, ptr: Tensor) -> Tensor:  # [B, n, k] -> [G, B]
-    return segment_sum(x.transpose(0, 1).double().square().sum(-1), ptr).sqrt()
 
 
 def guarded_inverse(r: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rfp.available import compiled_available
+from rfp.normalization import segment_sum
 from rfp.pages import empty
 from rfp.precision import matmul_precision
 from rfp.ragged import pad
@@ -104,6 +105,13 @@ class Segments:
             right = left if b is a else self._pad(b, chunk).double()
             total[chunk.graphs] = left.mT @ right
         return total
+
+    def norms(self, a: Tensor) -> Tensor:  # [B, n, k] -> [G, B] float64
+        """The Frobenius norm of each graph and trajectory, summed in float64. O(n k B)."""
+        if self.equal:  # a sum over each of few long segments is the work of few threads of a GPU
+            norms: Tensor = torch.linalg.vector_norm(self.blocks(a), dim=(-2, -1), dtype=torch.float64)
+            return norms
+        return segment_sum(a.transpose(0, 1).double().square().sum(-1), self.ptr).sqrt()
 
     def apply(self, a: Tensor, weight: Tensor, upper: bool = True) -> Tensor:  # [B, n, k], [G, B, k, k] -> [B, n, k]
         """``a @ weight`` with the weight of each node's graph; the result is node-first in memory.
