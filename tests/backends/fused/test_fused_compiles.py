@@ -50,7 +50,7 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
 LARGE = {
     "source": "*fp32", "target": "*fp32", "states": "*fp32", "pieces": "*fp32", "grams": "*fp64", "gram": "*fp64",
     "weight": "*fp64", "status": "*i32", "rounding": "*fp64", "unit": "*fp64",
-    "col": "*i32", "value": "*fp32", "num_places": "i32", "room": "i32",
+    "col": "*i32", "value": "*fp32", "num_places": "i32", "room": "i32", "piece_programs": "i32",
     "num_parts": "i32", "num_rows": "i32", "num_blocks": "i32", "num_trajectories": "i32", "k": "i32",
     "trajectory": "i32", "grams_trajectory": "i32", "source_row": "i32", "source_trajectory": "i32",
     "target_row": "i32", "target_trajectory": "i32",
@@ -62,7 +62,7 @@ LARGE = {
 def test_product_of_a_large_graph(width: int, offsets: str) -> None:
     names = ("row", "num_pieces", "heavy", "heavy_end", "arrived")
     types = {**LARGE, **dict.fromkeys(names, "*i32"), "begin": offsets, "end": offsets}
-    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8, "LANES": 8, "ADDED": 4}
+    constants = {"K": width, "ROWS": 128 // width, "UNROLL": 8}
     # By the one atomic addition a program knows that it has the last piece of a heavy row.
     assert check(triton_large.product_kernel, types, constants).count("tt.atomic_rmw") == 1
 

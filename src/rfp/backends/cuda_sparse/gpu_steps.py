@@ -30,8 +30,9 @@ from rfp.triton_launch import LoopLaunches, on_device
 # another. Entries of each row that it asks for at a time.
 _PRODUCT_TILE = {16: 128, 32: 128, 64: 128}
 _UNROLL = {16: 8, 32: 8, 64: 8}
-# Pieces of a heavy row that are added up at a time: so many sums side by side, and terms of each.
-_LANES, _ADDED = 8, 4
+# Programs for pieces of heavy rows: one for so many places, times those that a program takes at a time. Of the room for
+# pieces hardly more than an eighth is taken, unless rows are made to fill it.
+_ROOM_FOR_EACH = 8
 # For each width of the states: rows that the other kernels take at a time, and programs of theirs on each
 # multiprocessor.
 _ROWS = {16: 128, 32: 64, 64: 64}
@@ -206,10 +207,11 @@ class Stages:
         if self._launches.again(name, source, target):
             return
         plan, rows = self.plan, _PRODUCT_TILE[self.width] // self.width
+        piece_programs = -(-plan.room // (_ROOM_FOR_EACH * rows))
         self._launches.first(
             name,
             product_kernel,
-            (-(-len(plan.row) // rows), self.num_trajectories),
+            (piece_programs + -(-(len(plan.row) - plan.room) // rows), self.num_trajectories),
             (source, target),
             (
                 self.pieces,
@@ -224,12 +226,13 @@ class Stages:
                 self.csr.value,
                 len(plan.row),
                 plan.room,
+                piece_programs,
                 self.num_trajectories,
                 *source.stride()[:2],
                 *target.stride()[:2],
                 self.k,
             ),
-            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width], "LANES": _LANES, "ADDED": _ADDED},
+            {"K": self.width, "ROWS": rows, "UNROLL": _UNROLL[self.width]},
             num_warps=1,
         )
 

@@ -11,8 +11,8 @@ from rfp.csr import CSR
 from rfp.ragged import owners
 
 # A row of more entries than this is summed in pieces of so many.
-HEAVY_ROW = 256
-PIECE = 128
+HEAVY_ROW = 64
+PIECE = 64
 # Rows are sorted by their length within windows of so many: those taken together are of similar length, while nodes
 # that are numbered closely, and often share neighbours, stay close.
 WINDOW = 1 << 14

@@ -28,7 +28,7 @@ from rfp.backends.cuda_sparse.triton_factorization import ARRIVED, SPLIT_PRODUCT
 from rfp.triton_last_program import all_arrived, comes_last
 
 
-@triton.jit(do_not_specialize=["num_places", "room"])
+@triton.jit(do_not_specialize=["num_places", "room", "piece_programs"])
 def product_kernel(
     source,
     target,
@@ -44,6 +44,7 @@ def product_kernel(
     value,
     num_places,
     room,
+    piece_programs,
     num_trajectories,
     source_row,
     source_trajectory,
@@ -53,30 +54,60 @@ def product_kernel(
     K: tl.constexpr,
     ROWS: tl.constexpr,
     UNROLL: tl.constexpr,
-    LANES: tl.constexpr,
-    ADDED: tl.constexpr,
 ):
-    """``target[row[r]] = sum of value[e] source[col[e]]`` over ``begin[r] <= e < end[r]``. Grid: (places / ROWS, B).
+    """``target[row[r]] = sum of value[e] source[col[e]]`` over ``begin[r] <= e < end[r]``.
 
     The sums are those of a :class:`rfp.backends.cuda_sparse.row_plan.RowPlan`. Pieces of a heavy row are added up by
     the program that ends the last of them. Sums of a program should be of similar length.
+
+    Grid: (``piece_programs`` + rows / ROWS, B). The first programs take the pieces, of which there may be fewer than
+    there is room for: each as many as come to it.
 
     Args:
         source, target: State rows at ``i * row + b * trajectory``.
         pieces: ``[room, B, k]``, scratch.
         arrived: ``[room, B]`` int32, zero before the kernel and after it.
         UNROLL: Entries of a sum asked for at a time.
-        LANES, ADDED: Of a heavy row LANES x ADDED pieces are asked for at a time.
     """
+    program = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1).to(tl.int64)
+    source += b * source_trajectory
+    target += b * target_trajectory
     channel = tl.arange(0, K)
     real = (channel < k)[None, :]
-    r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    is_piece = r < room
-    live = r < num_places
-    if tl.program_id(0) * ROWS < room:
-        is_piece = r < tl.load(num_pieces)
-        live = is_piece | (live & (r >= room))
+    if program >= piece_programs:
+        r = room + (program - piece_programs) * ROWS + tl.arange(0, ROWS)
+        live = r < num_places
+        y = _sums(source, begin, end, col, value, r, live, source_row, k, K, ROWS, UNROLL)
+        i = tl.load(row + r, mask=live, other=-1).to(tl.int64)
+        tl.store(target + (i * target_row)[:, None] + channel[None, :], y, mask=(i >= 0)[:, None] & real)
+    else:
+        count = tl.load(num_pieces)
+        for first in range(program * ROWS, count, piece_programs * ROWS):
+            r = first + tl.arange(0, ROWS).to(tl.int64)
+            live = r < count
+            y = _sums(source, begin, end, col, value, r, live, source_row, k, K, ROWS, UNROLL)
+            at = ((r * num_trajectories + b) * k)[:, None] + channel[None, :]
+            tl.store(pieces + at, y, mask=live[:, None] & real)
+            start = tl.load(row + r, mask=live, other=0).to(tl.int64)
+            stop = tl.load(heavy_end + start, mask=live, other=0).to(tl.int64)
+            ends = all_arrived(arrived + start * num_trajectories + b, stop - start, live)
+            at_hand = tl.max(tl.where(ends, start, -1), axis=0)
+            while at_hand >= 0:  # one heavy row after the other
+                beyond = tl.max(tl.where(start == at_hand, stop, 0), axis=0)
+                total = _added_pieces(pieces + b * k, num_trajectories * k, at_hand, beyond, k, K, ROWS, UNROLL)
+                i = tl.load(heavy + at_hand).to(tl.int64)
+                tl.store(target + i * target_row + channel, total, mask=channel < k)
+                at_hand = tl.max(tl.where(ends & (start < at_hand), start, -1), axis=0)
+
+
+@triton.jit
+def _sums(
+    source, begin, end, col, value, r, live, source_row, k, K: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr
+):
+    """Of the places ``r`` of a plan, ``[ROWS, K]``."""
+    channel = tl.arange(0, K)
+    real = (channel < k)[None, :]
     first = tl.load(begin + r, mask=live, other=0)
     last = tl.load(end + r, mask=live, other=0)
     longest = tl.max(last - first, axis=0).to(tl.int32)
@@ -87,36 +118,19 @@ def product_kernel(
             there = entry < last
             j = tl.load(col + entry, mask=there, other=0).to(tl.int64)
             weight = tl.load(value + entry, mask=there, other=0.0)[:, None]
-            at = (j * source_row + b * source_trajectory)[:, None] + channel[None, :]
+            at = (j * source_row)[:, None] + channel[None, :]
             y += weight * tl.load(source + at, mask=there[:, None] & real, other=0.0)
-    i = tl.load(row + r, mask=live, other=-1).to(tl.int64)
-    target += b * target_trajectory
-    is_row = (i >= 0) & ~is_piece
-    tl.store(target + (i * target_row)[:, None] + channel[None, :], y, mask=is_row[:, None] & real)
-    if tl.program_id(0) * ROWS < room:
-        at = ((r * num_trajectories + b) * k)[:, None] + channel[None, :]
-        tl.store(pieces + at, y, mask=is_piece[:, None] & real)
-        stop = tl.load(heavy_end + i, mask=is_piece, other=0).to(tl.int64)
-        ends = all_arrived(arrived + i * num_trajectories + b, stop - i, is_piece)
-        number = tl.arange(0, ROWS)
-        at_hand = tl.max(tl.where(ends, number, -1), axis=0)
-        while at_hand >= 0:  # one heavy row after the other
-            start = tl.sum(tl.where(number == at_hand, i, 0), axis=0)
-            beyond = tl.sum(tl.where(number == at_hand, stop, 0), axis=0)
-            total = _added_pieces(pieces + b * k, num_trajectories * k, start, beyond, k, K, LANES, ADDED)
-            whole = tl.load(heavy + start).to(tl.int64)
-            tl.store(target + whole * target_row + channel, total, mask=channel < k)
-            at_hand = tl.max(tl.where(ends & (number < at_hand), number, -1), axis=0)
+    return y
 
 
 @triton.jit
-def _added_pieces(pieces, apart, start, stop, k, K: tl.constexpr, LANES: tl.constexpr, ADDED: tl.constexpr):
+def _added_pieces(pieces, apart, start, stop, k, K: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr):
     """The sum of the pieces ``start <= e < stop``, in a fixed order, ``[K]``."""
     channel = tl.arange(0, K)
-    total = tl.zeros([LANES, K], tl.float32)
-    for first in range(start, stop, LANES * ADDED):
-        for u in tl.static_range(ADDED):
-            piece = first + u * LANES + tl.arange(0, LANES)
+    total = tl.zeros([ROWS, K], tl.float32)
+    for first in range(start, stop, ROWS * UNROLL):
+        for u in tl.static_range(UNROLL):
+            piece = first + u * ROWS + tl.arange(0, ROWS)
             wanted = (piece < stop)[:, None] & (channel < k)[None, :]
             total += tl.load(pieces + (piece * apart)[:, None] + channel[None, :], mask=wanted, other=0.0)
     return tl.sum(total, axis=0)
