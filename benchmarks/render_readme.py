@@ -80,7 +80,7 @@ def table() -> str:
             lines.append(line + (f" {times(row.times_copy)} |" if row.times_copy else " |" if copies else ""))
         fitted = scaling_slope(rows)
         if fitted is not None:
-            lines += ["", f"Log-log slope of time against edges: {fitted:.2f}."]
+            lines += ["", f"Log-log slope of time against edges, from 10⁶ on: {fitted:.2f}."]
         peaks = [row for row in rows if row.peak_over_result]
         lines += [f"Peak memory of `{r.case}`: {r.peak_over_result:.2f}× the result and the graph." for r in peaks]
         for row in rows:

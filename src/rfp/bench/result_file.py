@@ -47,8 +47,9 @@ def is_detail(row: BenchRow) -> bool:
 
 
 def scaling_slope(rows: list[BenchRow]) -> float | None:
-    """The log-log slope of time against edges over the scaling rows; 1 is linear."""
-    points = [(row.num_edges, row.seconds) for row in rows if row.case == "scaling" and row.num_edges and row.seconds]
+    """The log-log slope of time against edges over the scaling rows, from 10^6 on, where start-up no longer counts."""
+    scaling = [row for row in rows if row.case == "scaling" and row.num_edges >= 10**6]
+    points = [(row.num_edges, row.seconds) for row in scaling if row.seconds]
     if len(points) < 2:
         return None
     edges, seconds = np.log10(np.array(points, dtype=float)).T

@@ -66,7 +66,7 @@ def bench(
     rows, facts, path = _measured(cases or list(CASES), find_device(device).type, data_root, output, only)
     typer.echo(f"written to {path}", err=True)
     if (slope := result_file.scaling_slope(rows)) is not None:
-        typer.echo(f"log-log slope of time against edges: {slope:.3f}", err=True)
+        typer.echo(f"log-log slope of time against edges, from 10^6 on: {slope:.3f}", err=True)
     if plot is not None:
         from rfp.viz.benchmark import plot_benchmark
 
