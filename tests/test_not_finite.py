@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -11,7 +13,7 @@ import scipy.sparse as sp
 import torch
 
 import rfp
-from rfp.backends.finite import all_finite
+from rfp.backends.finite import FiniteWatch, NotFiniteError, all_finite
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, GraphError, NumericalError
 from rfp.graph import Graph
@@ -79,3 +81,21 @@ def test_complex_matrices_are_refused() -> None:
         as_graph(sp.csr_array(matrix))
     with pytest.raises(GraphError, match="edge_weight must be real"):
         Graph(torch.tensor([[0], [1]]), 2, torch.tensor([1j]))
+
+
+def test_a_device_whose_qr_has_told_is_not_asked_again() -> None:
+    """But where steps are not all normalised by QR, are kept in another type, or there are none."""
+    broken = torch.full((3, 1, 1, 2, 4), float("nan"))
+    usual: dict[str, Any] = {"operators": (None,), "normalization": "qr", "normalize_every": 1, "num_steps": 1}
+    usual |= {"device": torch.device("meta"), "dtype": torch.float32, "kept_dtype": torch.float32}
+
+    def look(qr_tells: bool = True, **others: Any) -> None:
+        problem: Any = SimpleNamespace(**{**usual, **others})
+        FiniteWatch(problem, qr_tells=qr_tells).see_all(broken)
+
+    look()
+    others: list[dict[str, Any]] = [{"normalization": "l2"}, {"normalize_every": 2}, {"num_steps": 0}]
+    others += [{"kept_dtype": torch.float16}, {"qr_tells": False}, {"device": torch.device("cpu")}]
+    for other in others:
+        with pytest.raises(NotFiniteError):
+            look(**other)

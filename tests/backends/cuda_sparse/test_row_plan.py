@@ -47,7 +47,7 @@ def check(plan, crow):
 for degrees in (skewed, skewed.clamp_max(8), torch.full((3,), 9), torch.zeros(5), torch.zeros(0)):
     crow = torch.cat([torch.zeros(1), degrees.cumsum(0)]).int()
     nnz = int(crow[-1])
-    check(row_plan.plain_plan(crow, nnz), crow)
+    check(row_plan.plain_plan(crow), crow)
     for row_plan.FEW_ENTRIES in (most_entries, -1):  # room for all that there may be, and for those that there are
         check(row_plan.plan_by_kernels(crow, nnz), crow)
 print("equal")

@@ -1,4 +1,4 @@
-"""``cuda_sparse``: one large graph on a GPU, product and Gram matrix in one pass, no host in the loop (Triton)."""
+"""``cuda_sparse``: one large graph on a GPU, few passes over memory and no host in the loop (Triton)."""
 
 from __future__ import annotations
 

@@ -16,8 +16,6 @@ PIECE = 64
 # Rows are sorted by their length within windows of so many: those taken together are of similar length, while nodes
 # that are numbered closely, and often share neighbours, stay close.
 WINDOW = 1 << 14
-
-
 # Of up to so many entries a matrix is given as much room for pieces as they can take: nobody waits to be told how many
 # there are.
 FEW_ENTRIES = 1 << 22
@@ -47,19 +45,20 @@ class RowPlan:
 
 def row_plan(csr: CSR) -> RowPlan:
     """The plan of a pattern: computed once and kept with it. O(n); of many entries it waits for a GPU once."""
-    by_kernels = csr.crow.is_cuda and csr.crow.dtype == torch.int32
-    return csr.memo.of(plan_by_kernels if by_kernels else plain_plan, csr.crow, csr.nnz)
+    if csr.crow.is_cuda and csr.crow.dtype == torch.int32:
+        return csr.memo.of(plan_by_kernels, csr.crow, csr.nnz)
+    return csr.memo.of(plain_plan, csr.crow)
 
 
 def plan_by_kernels(crow: Tensor, num_entries: int) -> RowPlan:
-    """:func:`plain_plan`, its pieces and rows of one length class in another order."""
+    """:func:`plain_plan`, its pieces, and rows of about the same length, in another order."""
     from rfp.backends.cuda_sparse.triton_row_plan import launch_plan
 
     room = num_entries // PIECE + num_entries // (HEAVY_ROW + 1) if num_entries <= FEW_ENTRIES else None
     return RowPlan(*launch_plan(crow, room, HEAVY_ROW, PIECE, WINDOW))
 
 
-def plain_plan(crow: Tensor, num_entries: int) -> RowPlan:
+def plain_plan(crow: Tensor) -> RowPlan:
     """The plan by operations of PyTorch, on any device."""
     degree = crow.diff()
     is_heavy = degree > HEAVY_ROW
