@@ -115,7 +115,7 @@ def plan_lines(job: TableJob) -> list[str]:
         missing = len(missing_runs(cell, known))
         waiting += missing
         state = "done" if not missing else f"to run: {missing} of {len(cell.runs)}"
-        lines.append(f"{cell.column.id:26s} {cell.row.id:18s} {cell.config.key[:8]}  {state}")
+        lines.append(f"{cell.column.id:26s} {cell.row.id:24s} {cell.config.key[:8]}  {state}")
     if job.measures_cost:
         lines.append(f"cost of {_size(job.spec).num_nodes:,} nodes: measured where this machine has no file yet")
     return [*lines, f"{len(lines)} cells, {waiting} runs to do"]
