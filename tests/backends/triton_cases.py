@@ -10,6 +10,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ from torch import Tensor
 
 from rfp import streaming
 from rfp.backends.backend import Backend
+from rfp.backends.cuda_sparse import row_plan
 from rfp.backends.finite import NotFiniteError
 from rfp.backends.problem import Problem
 from rfp.backends.start import begun
 from rfp.conversion import as_graph
+from rfp.csr import CSR
 from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.normalization import Events, count_events
@@ -300,8 +303,15 @@ SUMMED_APART = ("hub", "l2", "nearly orthogonal", "ill-conditioned", "overflow",
 APART = ", summed apart"
 
 
+# How the rows of a matrix are ordered: each of the two ways where the other, or it, would be chosen.
+PLANS: dict[str, Callable[[CSR], Any]] = {
+    "planned plainly": lambda csr: row_plan.plain_plan(csr.crow),
+    "planned by kernels": lambda csr: row_plan.plan_by_kernels(csr.crow.int(), csr.nnz),
+}
+
+
 def solve_sparse() -> dict[str, Any]:
-    from rfp.backends.cuda_sparse import CUDA_SPARSE, row_plan
+    from rfp.backends.cuda_sparse import CUDA_SPARSE
     from rfp.backends.cuda_sparse import gpu_steps as cuda_sparse
     from rfp.errors import NumericalError
 
@@ -321,6 +331,10 @@ def solve_sparse() -> dict[str, Any]:
             except NumericalError as error:
                 results[name + way] = str(error), {}
     cuda_sparse._FEW_WORDS = few_words
+    for way, plan in PLANS.items():
+        case = sparse_cases()["hub"]
+        with patch.object(cuda_sparse, "row_plan", plan):
+            results[f"hub, {way}"] = settled(cuda_sparse.cuda_sparse_trajectory(case.problem(DEVICE), case.storage))
     problem = sparse_cases()["l2"].problem(DEVICE)
     steps = [step.state for step in cuda_sparse.cuda_sparse_steps(problem, problem.operators[0])]
     results["loop"] = torch.stack(steps).cpu()

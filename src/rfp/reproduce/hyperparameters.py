@@ -182,6 +182,7 @@ PRODUCT_ROWS = (
     *("rfp-l2-LA-products", "rfp-l2-LAW-products", "rfp-qr-LA-products", "rfp-qr-LAS-products"),
     *("rfp-qr-LA-dss-products", "rfp-qr-LAS-dss-products", "rfp-qr-LA-apart-products"),
 )
+COUNTING_PRODUCT_ROWS = ("rfp-l2-LA-products", "rfp-qr-LA-products", "rfp-qr-LA-dss-products", "rfp-A-products")
 _PRODUCTS_ON_ZINC: dict[str, dict[str, Any]] = {
     "model": {"num_layers": 6},
     "training": {"epochs": 480},
@@ -231,8 +232,5 @@ SEEDS: dict[tuple[str, str], int] = {
 } | {
     (f"counting/{target}", row): 3
     for target in ("triangle", "tailed_triangle", "star", "cycle4")
-    for row in (
-        *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-dss"),
-        *("rfp-l2-LA-products", "rfp-qr-LA-products", "rfp-qr-LA-dss-products", "rfp-A-products"),
-    )
+    for row in ("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-dss", *COUNTING_PRODUCT_ROWS)
 }

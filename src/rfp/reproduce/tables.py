@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rfp.reproduce.hyperparameters import FAMILIES, PRODUCT_ROWS, ROW_VALUES
+from rfp.reproduce.hyperparameters import COUNTING_PRODUCT_ROWS, FAMILIES, PRODUCT_ROWS, ROW_VALUES
 from rfp.reproduce.methods import Row, ablation_rows, graph_rows, node_rows
 from rfp.reproduce.spec import Column, Quick, TableSpec
 
@@ -119,8 +119,7 @@ TABLES: dict[int, TableSpec] = {
         _pick(
             _COUNTING,
             *("gin", "eigvecs-L", "eigvecs-A", "eigvecs-LA", "rnf", "rnf-eigvecs-LA"),
-            *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-dss"),
-            *("rfp-l2-LA-products", "rfp-qr-LA-products", "rfp-qr-LA-dss-products", "rfp-A-products"),
+            *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-dss", *COUNTING_PRODUCT_ROWS),
         ),
         _TARGETS,
         Quick(("gin", "rnf", "rfp-qr-LA"), ("counting/triangle",), values=_QUICK_COUNTING),

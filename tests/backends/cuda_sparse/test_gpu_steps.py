@@ -58,6 +58,12 @@ def test_states_that_overflow_are_an_error(results: Any, way: str) -> None:
     assert "the state of step 3 is not finite: torch.float32" in message
 
 
+def test_the_order_of_the_rows_says_nothing_about_any_bit(results: Any) -> None:
+    plainly, by_kernels = (results[f"hub, {way}"][0] for way in triton_cases.PLANS)
+    check_equal(CASES["hub"], *results["hub, planned by kernels"])
+    assert torch.equal(plainly, by_kernels)
+
+
 def test_the_states_one_at_a_time_are_those_of_the_whole(results: Any) -> None:
     whole, _ = results["l2"]
     assert torch.equal(results["loop"], whole[:, :, 0].permute(2, 1, 0, 3))
