@@ -332,9 +332,9 @@ def solve_sparse() -> dict[str, Any]:
                 results[name + way] = str(error), {}
     cuda_sparse._FEW_WORDS = few_words
     for way, plan in PLANS.items():
-        case = sparse_cases()["hub"]
+        case = sparse_cases()["none"]
         with patch.object(cuda_sparse, "row_plan", plan):
-            results[f"hub, {way}"] = settled(cuda_sparse.cuda_sparse_trajectory(case.problem(DEVICE), case.storage))
+            results[f"none, {way}"] = settled(cuda_sparse.cuda_sparse_trajectory(case.problem(DEVICE), case.storage))
     problem = sparse_cases()["l2"].problem(DEVICE)
     steps = [step.state for step in cuda_sparse.cuda_sparse_steps(problem, problem.operators[0])]
     results["loop"] = torch.stack(steps).cpu()
