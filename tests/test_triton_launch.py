@@ -1,6 +1,7 @@
 """Repeated launches find a compiled kernel once, and again for tensors that begin otherwise."""
 
 import sys
+from threading import Barrier, BrokenBarrierError
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 pytest.importorskip("triton")
 
 from rfp import triton_launch
-from rfp.triton_launch import LoopLaunches, RepeatedLaunches, launch_kernel
+from rfp.triton_launch import Launch, LoopLaunches, RepeatedLaunches, launch_kernel
 
 
 class Compiled:
@@ -34,6 +35,8 @@ class Kernel:
     def __init__(self) -> None:
         self.arg_names = ["x", "n", "BLOCK"]
         self.made: list[Compiled] = []
+        self.warmed: list[tuple[Any, ...]] = []
+        self.together = Barrier(2, timeout=60)
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         def launch(*arguments: Any, **constants: Any) -> Compiled:
@@ -41,6 +44,11 @@ class Kernel:
             return self.made[-1]
 
         return launch
+
+    def warmup(self, x: torch.Tensor, n: int, *, grid: tuple[int, ...], **constants: int) -> None:
+        """Ends when another has begun."""
+        self.together.wait()
+        self.warmed.append((grid, n, *constants.values()))
 
 
 def test_a_kernel_is_found_by_its_arguments() -> None:
@@ -76,8 +84,9 @@ def test_other_kinds_of_arguments_are_other_kernels(x: torch.Tensor, n: int, con
 def test_a_kernel_is_found_once() -> None:
     kernel, launch = Kernel(), RepeatedLaunches()
     x = torch.zeros(64)
-    launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 16}, num_warps=1)
-    assert launch("name", kernel, (5, 2), (x[4:],), (8,), {"BLOCK": 16}, num_warps=1) is kernel.made[0]
+    launch(Launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 16}, {"num_warps": 1}))
+    again = Launch("name", kernel, (5, 2), (x[4:],), (8,), {"BLOCK": 16}, {"num_warps": 1})
+    assert launch(again) is kernel.made[0]
     ((grid, arguments),) = kernel.made[0].launches
     assert grid == (5, 2, 1)
     assert arguments[0] == x[4:].data_ptr()
@@ -87,11 +96,30 @@ def test_a_kernel_is_found_once() -> None:
 def test_others_are_found_anew() -> None:
     kernel, launch = Kernel(), RepeatedLaunches()
     x = torch.zeros(64)
-    launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 16})
-    launch("name", kernel, (3,), (x[1:],), (7,), {"BLOCK": 16})  # begins at 4 bytes
-    launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 32})
-    launch("other", kernel, (3,), (x,), (7,), {"BLOCK": 16})
+    launch(Launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 16}, {}))
+    launch(Launch("name", kernel, (3,), (x[1:],), (7,), {"BLOCK": 16}, {}))  # begins at 4 bytes
+    launch(Launch("name", kernel, (3,), (x,), (7,), {"BLOCK": 32}, {}))
+    launch(Launch("other", kernel, (3,), (x,), (7,), {"BLOCK": 16}, {}))
     assert len(kernel.made) == 4
+
+
+def test_launches_that_go_together_are_compiled_at_the_same_time() -> None:
+    kernel, launch = Kernel(), RepeatedLaunches()
+    both = [Launch("name", kernel, (3,), (torch.zeros(64),), (7,), {"BLOCK": b}, {"num_warps": 1}) for b in (16, 32)]
+    launch.compile_together(both)
+    assert sorted(kernel.warmed) == [((3,), 7, 16, 1), ((3,), 7, 32, 1)]
+    for one in both:
+        launch(one)
+    launch.compile_together(both)
+    assert len(kernel.warmed) == 2  # and not once more
+
+
+def test_what_cannot_be_compiled_is_told() -> None:
+    kernel, launch = Kernel(), RepeatedLaunches()
+    kernel.together.abort()
+    both = [Launch("name", kernel, (3,), (torch.zeros(64),), (7,), {"BLOCK": b}, {"num_warps": 1}) for b in (16, 32)]
+    with pytest.raises(BrokenBarrierError):
+        launch.compile_together(both)
 
 
 def test_a_loop_keeps_all_but_what_moves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,4 +145,4 @@ def test_a_loop_keeps_all_but_what_moves(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_constants_come_last_and_in_their_order() -> None:
     with pytest.raises(AssertionError):
-        RepeatedLaunches()("name", Kernel(), (3,), (torch.zeros(4),), (), {"BLOCK": 16})
+        RepeatedLaunches()(Launch("name", Kernel(), (3,), (torch.zeros(4),), (), {"BLOCK": 16}, {}))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,6 +63,34 @@ def _kind(argument: Any) -> Any:
     return argument
 
 
+class Launch(NamedTuple):
+    """A launch that will be repeated.
+
+    Args:
+        name: Two launches of one name have the same kernel, device, options, types of arguments and specialised
+            integers.
+        kernel: A Triton function.
+        grid: Its programs.
+        moving: The first of its arguments, tensors that may begin anywhere.
+        fixed: Those that follow; tensors among them always begin at multiples of 16 bytes, or never do.
+        constants: The last of its arguments, known at compilation, in their order.
+        options: What the compiler is told, ``num_warps`` for instance.
+    """
+
+    name: Hashable
+    kernel: Any
+    grid: tuple[int, ...]
+    moving: Sequence[Tensor]
+    fixed: Sequence[Any]
+    constants: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What decides which compiled kernel it is."""
+        return (self.name, *self.constants.values(), *[tensor.data_ptr() % 16 == 0 for tensor in self.moving])
+
+
 class RepeatedLaunches:
     """Launches of kernels with arguments of the same kinds again and again, as by :func:`launch_kernel`.
 
@@ -71,32 +100,14 @@ class RepeatedLaunches:
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], Any] = {}
 
-    def __call__(
-        self,
-        name: Hashable,
-        kernel: Any,
-        grid: tuple[int, ...],
-        moving: Sequence[Tensor],
-        fixed: Sequence[Any],
-        constants: Mapping[str, Any],
-        **options: Any,
-    ) -> Any:
+    def __call__(self, launch: Launch) -> Any:
         """Launch on the current device.
-
-        Args:
-            name: Two launches of one name have the same kernel, device, options, types of arguments and specialised
-                integers.
-            kernel: A Triton function.
-            grid: Its programs.
-            moving: The first of its arguments, tensors that may begin anywhere.
-            fixed: Those that follow; tensors among them always begin at multiples of 16 bytes, or never do.
-            constants: The last of its arguments, known at compilation, in their order.
-            options: What the compiler is told, ``num_warps`` for instance.
 
         Returns:
             The compiled kernel; ``None`` in the interpreter.
         """
-        key = (name, *constants.values(), *[tensor.data_ptr() % 16 == 0 for tensor in moving])
+        key = launch.key
+        _, kernel, grid, moving, fixed, constants, options = launch
         compiled = self._found.get(key)
         if compiled is not None:
             compiled[(*grid, 1, 1)[:3]](*map(_address, moving), *map(_address, fixed), *constants.values())
@@ -106,6 +117,23 @@ class RepeatedLaunches:
         if _can_be_launched(compiled):
             self._found[key] = compiled
         return compiled
+
+    def compile_together(self, launches: Sequence[Launch]) -> None:
+        """Compile what is not compiled yet of launches that always go together, all at the same time.
+
+        The compiler lets other threads run: several variants of a kernel take hardly longer than the slowest of them.
+        """
+        if launches[0].key in self._found:  # and with it the others: this is asked at every call
+            return
+        missing = [launch for launch in launches if launch.key not in self._found]
+        with ThreadPoolExecutor(len(missing)) as threads:
+            list(threads.map(_compile, missing))
+
+
+def _compile(launch: Launch) -> None:
+    """For the device of its tensors: another thread has a current device of its own."""
+    with on_device(launch.moving[0]):
+        launch.kernel.warmup(*launch.moving, *launch.fixed, grid=launch.grid, **launch.constants, **launch.options)
 
 
 class LoopLaunches:
@@ -143,7 +171,7 @@ class LoopLaunches:
         constants: Mapping[str, Any],
         **options: Any,
     ) -> None:
-        """Launch, and keep all but ``moving`` under a name. The arguments are those of :class:`RepeatedLaunches`."""
+        """Launch, and keep all but ``moving`` under a name. The arguments are those of a :class:`Launch`."""
         _check_order(kernel, moving, fixed, constants)
         compiled = launch_kernel(kernel, grid, (*moving, *fixed), **constants, **options)
         if _can_be_launched(compiled):

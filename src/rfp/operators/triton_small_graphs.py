@@ -28,7 +28,7 @@ from rfp.operators.predefined import NORMS
 from rfp.operators.triton_values import OPERATOR_ARGUMENTS, inverse, inverse_root
 from rfp.rounding import LONG_ROW
 from rfp.triton_hashing import GOLDEN_WORD, edge_ends, edge_words, mixed_word
-from rfp.triton_launch import RepeatedLaunches, on_device
+from rfp.triton_launch import Launch, RepeatedLaunches, on_device
 from rfp.triton_norms import over_root
 from rfp.triton_pattern import floating
 
@@ -257,13 +257,15 @@ def launch_small_graphs(
     types = (device.index, edge_index.dtype, ptr.dtype, weight.dtype, dtype, step)
     with on_device(edge_index):
         _launched(
-            types,
-            small_operators_kernel,
-            (num_graphs,),
-            (edge_index, weight, ptr),
-            (crow, col, holes, values, norms, keys, to_target, step, num_edges, num_nodes),
-            _constants(names, edge_weight is not None, width, _LOOKED_AT, _ADDED),
-            num_warps=width // 8,
+            Launch(
+                types,
+                small_operators_kernel,
+                (num_graphs,),
+                (edge_index, weight, ptr),
+                (crow, col, holes, values, norms, keys, to_target, step, num_edges, num_nodes),
+                _constants(names, edge_weight is not None, width, _LOOKED_AT, _ADDED),
+                {"num_warps": width // 8},
+            )
         )
     graph.learn_keys(keys)
     return SmallGraphs(crow, col, holes, values, norms, keys)

@@ -32,7 +32,7 @@ from rfp.operator_norms import rounding_norm
 from rfp.operators import MatrixOperator
 from rfp.settings import Settings
 from rfp.triton_features import DISTRIBUTION_CODES
-from rfp.triton_launch import RepeatedLaunches, on_device
+from rfp.triton_launch import Launch, RepeatedLaunches, on_device
 
 # Nodes of a variant of the kernel.
 _WIDTHS = (32, 64, 128)
@@ -209,7 +209,7 @@ class KernelLaunches:
             "LANES": lanes,
         }
 
-        def launch(above: int, width: int) -> tuple[int, Any]:
+        def variant(above: int, width: int) -> Launch:
             options = launch_options(width, held, problems * apart)
             types = (
                 out.device.index,
@@ -221,22 +221,22 @@ class KernelLaunches:
             )
             name = (*types, num_trajectories, self.normalize_every, k, *options.values())
             sizes = {"N": width, **constants}
-            grid = (problems, apart)
-            return width, _launched(name, small_graphs_kernel, grid, moving, (*fixed, above), sizes, **options)
+            return Launch(name, small_graphs_kernel, (problems, apart), moving, (*fixed, above), sizes, options)
 
-        widths = self._widths(problems)
-        if len(widths) == 1 or not out.is_cuda:
-            return [launch(*one) for one in widths]
+        variants = [(width, variant(above, width)) for above, width in self._widths(problems)]
+        if len(variants) == 1 or not out.is_cuda:
+            return [(width, _launched(launch)) for width, launch in variants]
+        _launched.compile_together([launch for _, launch in variants])
         here = torch.cuda.current_stream()
         aside, made = [], []
-        for above, width in widths:
+        for width, launch in variants:
             stream = here
             if width != _WIDTHS[0]:
                 stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
                 stream.wait_stream(here)
                 aside.append(stream)
             with torch.cuda.stream(stream):
-                made.append(launch(above, width))
+                made.append((width, _launched(launch)))
         for stream in aside:
             here.wait_stream(stream)
         return made
