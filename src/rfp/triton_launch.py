@@ -99,6 +99,7 @@ class RepeatedLaunches:
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], Any] = {}
+        self._compiled: set[tuple[Any, ...]] = set()
 
     def __call__(self, launch: Launch) -> Any:
         """Launch on the current device.
@@ -119,15 +120,15 @@ class RepeatedLaunches:
         return compiled
 
     def compile_together(self, launches: Sequence[Launch]) -> None:
-        """Compile what is not compiled yet of launches that always go together, all at the same time.
+        """Compile what several launches of a call need, all at the same time, unless it was before.
 
         The compiler lets other threads run: several variants of a kernel take hardly longer than the slowest of them.
         """
-        if launches[0].key in self._found:  # and with it the others: this is asked at every call
+        if launches[0].key in self._compiled:  # asked at every call; whoever comes with it later is compiled by itself
             return
-        missing = [launch for launch in launches if launch.key not in self._found]
-        with ThreadPoolExecutor(len(missing)) as threads:
-            list(threads.map(_compile, missing))
+        with ThreadPoolExecutor(len(launches)) as threads:
+            list(threads.map(_compile, launches))
+        self._compiled.update(launch.key for launch in launches)
 
 
 def _compile(launch: Launch) -> None:

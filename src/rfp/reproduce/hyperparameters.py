@@ -187,7 +187,7 @@ _PRODUCTS_ON_ZINC: dict[str, dict[str, Any]] = {
     "model": {"num_layers": 6},
     "training": {"epochs": 480},
 }
-# On molhiv as for ZINC but for these two, which have the best validation score in results/tuning/ogbg-molhiv.
+# On molhiv these two, of the best validation score in results/tuning/ogbg-molhiv; depth and width are the family's.
 _PRODUCTS_ON_MOLHIV: dict[str, dict[str, Any]] = {"training": {"epochs": 60, "weight_decay": 1e-4}}
 # A step with S^learn takes several times as long, with DSS beside it ten times: half the epochs, and a third.
 _LEARNED_PRODUCTS_ON_ZINC: dict[str, dict[str, Any]] = {"training": {"epochs": 240}}
