@@ -94,6 +94,8 @@ def _plain_run(config: RunConfig, loaded: LoadedTask, seed: int, split: int, mas
     kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
     optimizer = kind(model.parameters(), lr=training.lr, weight_decay=training.weight_decay)
     found, best = PlainRun(), (-math.inf, -math.inf)
+    shown = deepcopy(model)  # which is validated: the model, or one with the averages of its weights
+    steps = 0
     higher = loaded.task.kind == "classification"
     for epoch in range(training.epochs):
         torch.manual_seed(training_seed(seed, epoch))
@@ -109,20 +111,32 @@ def _plain_run(config: RunConfig, loaded: LoadedTask, seed: int, split: int, mas
             if training.gradient_clip:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
             optimizer.step()
+            steps += 1
+            _average(shown, model, min(training.weight_average, (1 + steps) / (10 + steps)))
             losses.append(loss.item())
         found.train_loss.append(sum(losses) / len(losses))
-        prediction, label = _predicted(model, loaded, "val", split)
+        prediction, label = _predicted(shown, loaded, "val", split)
         found.val.append(_score(prediction, label))
         found.val_loss.append(float(_loss(prediction, label)))
         score = found.val[-1] if higher else -found.val[-1]
         rank = (-found.val_loss[-1], 0.0) if training.choose_by == "loss" else (score, -found.val_loss[-1])
         if rank > best:
-            best, found.best_epoch, weights = rank, epoch, deepcopy(model.state_dict())
-    found.scores_of_last_epoch = _final(model, loaded, split, training.eval_draws)
-    model.load_state_dict(weights)
-    found.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
-    found.scores = _final(model, loaded, split, training.eval_draws)
+            best, found.best_epoch, weights = rank, epoch, deepcopy(shown.state_dict())
+    found.scores_of_last_epoch = _final(shown, loaded, split, training.eval_draws)
+    shown.load_state_dict(weights)
+    found.weights = {name: p.detach().clone() for name, p in shown.named_parameters()}
+    found.scores = _final(shown, loaded, split, training.eval_draws)
     return found
+
+
+def _average(shown: RFPModel, model: RFPModel, share: float) -> None:
+    """Of the numbers of one model keep a share, and take the rest from the other; all else of it is as there."""
+    before = shown.state_dict()
+    now = deepcopy(model.state_dict())
+    for name, value in now.items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            now[name] = share * before[name] + (1 - share) * value
+    shown.load_state_dict(now)
 
 
 def _training_batches(

@@ -45,6 +45,7 @@ SINGLE: dict[str, RunConfig] = {
     "products": config(ONE_BATCH, backbone="gin", embed="products", product_channels=5, product_scale="nodes"),
     # What is drawn for several batches at once would be drawn batch by batch here: nothing random but order and masks.
     "batches": config({"batch_size": 3}, encodings=[], backbone="gin", dropout=0.5),
+    "averaged": config({"batch_size": 3, "weight_average": 0.7}, encodings=[], backbone="gin", norm="batch"),
 }
 # Data and case of each run by the engine that trains one model at a time.
 RUNS = [
@@ -54,6 +55,7 @@ RUNS = [
     ("graphs", "clipped"),
     ("graphs", "products"),
     ("graphs", "batches"),
+    ("graphs", "averaged"),
     ("nodes of many graphs", "walks"),
 ]
 DATA: dict[str, Callable[[], LoadedTask]] = {

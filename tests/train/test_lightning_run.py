@@ -83,12 +83,13 @@ def step(self, held):
         os.kill(os.getpid(), signal.SIGKILL)
     return usual(self, held)
 _Loss.forward = step
-run(config(epochs=6, schedule="plateau", schedule_patience=1, warmup_epochs=1), folder=Path(sys.argv[1]))
+settings = config(epochs=6, schedule="plateau", schedule_patience=1, warmup_epochs=1, weight_average=0.9)
+run(settings, folder=Path(sys.argv[1]))
 """
 
 
 def test_a_killed_run_continues_to_the_same_result(tmp_path: Path) -> None:
-    settings = config(epochs=6, schedule="plateau", schedule_patience=1, warmup_epochs=1)
+    settings = config(epochs=6, schedule="plateau", schedule_patience=1, warmup_epochs=1, weight_average=0.9)
     whole = run(settings, folder=tmp_path / "whole")
     code = KILLED.format(folder=str(Path(__file__).parent))
     done = subprocess.run(
@@ -228,7 +229,7 @@ def test_recorded_steps_are_the_same_training(
 
     # S of rings with equal features is of rank one: QR of what it leaves would be rounding.
     encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2, "operators": operators, "normalization": "l2"}
-    settings = config({"dropout": 0.0, "encodings": [encoding]}, epochs=3, gradient_clip=0.5)
+    settings = config({"dropout": 0.0, "encodings": [encoding]}, epochs=3, gradient_clip=0.5, weight_average=0.8)
     plain = run(settings)
     padded = []
     usual = static_step.StaticStep.run

@@ -192,5 +192,9 @@ def test_nothing_can_be_trained(club: LoadedTask) -> None:
 def test_not_for_graph_tasks() -> None:
     fake = {"class": "torch_geometric.datasets.FakeDataset", "args": {"num_graphs": 8, "avg_num_nodes": 5}}
     graphs = {**CONFIG.to_dict(), "data": {**fake, "random_split": [0.5, 0.25, 0.25]}}
-    with pytest.raises(ArgumentError, match="halving searches node tasks on one graph, which 'FakeDataset' is not"):
+    with pytest.raises(ArgumentError, match="leave it out, for here is 'FakeDataset', which is not such a task"):
         run(RunConfig.from_dict(graphs))
+    with pytest.raises(
+        ArgumentError, match=r"halving searches .* by replicas; leave it out, for here is schedule='plat"
+    ):
+        run(CONFIG.with_values({"training.schedule": "plateau"}))

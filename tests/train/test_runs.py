@@ -142,6 +142,17 @@ def test_epoch_chosen_by_loss(tmp_path: Path) -> None:
     assert record.epoch == losses.index(min(losses))
 
 
+@pytest.mark.parametrize("alone", [{"precision": "bf16-mixed"}, {"schedule": "plateau"}, {"weight_average": 0.9}])
+def test_what_replicas_do_without_is_trained_one_run_at_a_time(
+    alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rfp.train.runs.train_nodes", None)  # would fail if it were called
+    result = run(config(CLUB, **alone), splits=[0])
+    assert result.runs[0].metrics == run(config(CLUB, **alone, engine="lightning"), splits=[0]).runs[0].metrics | {
+        "seconds_per_epoch": result.runs[0].metrics["seconds_per_epoch"]
+    }
+
+
 def test_what_cannot_be_run(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="split 7 of 'KarateClub' does not exist; expected 0 to 2"):
         run(config(CLUB), splits=[7], workspace=Workspace(results=tmp_path))

@@ -49,11 +49,14 @@ class TrainingConfig:
             equals), or the lowest validation ``"loss"``, which a small validation part tells more finely.
         gradient_clip: Largest norm of a gradient; 0 for no limit.
         operator_lr: What the learning rate is multiplied by for the parameters of learned operators.
+        weight_average: d of a moving average of the weights (:class:`rfp.train.weight_average.WeightAverage`): it is
+            what is validated, chosen, kept and tested. 0.99 is an average over some hundred steps; 0 is none.
         eval_draws: Predictions of the final evaluation are averaged over this many draws of the random features (those
             made for choosing the epoch are of one draw).
         precision: ``"32-true"``, or mixed as ``"bf16-mixed"`` or ``"16-mixed"`` (Lightning's names).
         engine: ``"replicas"`` trains all splits and grid points of a node task as one tensor program; ``"lightning"``
-            one run at a time; ``"auto"`` takes the first for node tasks on one graph.
+            one run at a time; ``"auto"`` takes the first for node tasks on one graph, unless something else here asks
+            for the second.
     """
 
     epochs: int = 200
@@ -70,6 +73,7 @@ class TrainingConfig:
     choose_by: str = "score"
     gradient_clip: float = 0.0
     operator_lr: float = 1.0
+    weight_average: float = 0.0
     eval_draws: int = 1
     precision: str = "32-true"
     engine: str = "auto"
@@ -106,6 +110,21 @@ class TrainingConfig:
             raise ArgumentError(f"schedule_factor must be between 0 and 1, got {self.schedule_factor}")
         if self.patience is not None and self.patience < 1:
             raise ArgumentError(f"patience must be at least 1, or null for no early stopping, got {self.patience}")
+        if not 0 <= self.weight_average < 1:
+            raise ArgumentError(f"weight_average must be at least 0 and below 1, got {self.weight_average}")
+        if self.engine == "replicas" and self.only_alone:
+            raise ArgumentError(
+                f"replicas cannot be trained with {self.only_alone}; set engine to 'auto', or leave it out"
+            )
+
+    @property
+    def only_alone(self) -> str:
+        """What asks for one run at a time, since replicas do without it; empty if nothing does."""
+        if self.schedule == "plateau":
+            return "schedule='plateau'"
+        if self.precision != "32-true":
+            return f"precision={self.precision!r}"
+        return f"weight_average={self.weight_average:g}" if self.weight_average else ""
 
 
 @dataclass(frozen=True)

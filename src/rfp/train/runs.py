@@ -133,7 +133,8 @@ def run(
             kept.clear()
         return result
     if missing and config.halving is not None:
-        raise ArgumentError(f"halving searches node tasks on one graph, which {task.name!r} is not; leave it out")
+        reason = config.training.only_alone or f"{task.name!r}, which is not such a task"
+        raise ArgumentError(f"halving searches node tasks on one graph by replicas; leave it out, for here is {reason}")
     for seed, split in missing:
         workspace.check_time()
         chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings)
@@ -310,9 +311,8 @@ def _train_alone(
 def _engine(config: RunConfig, loaded: LoadedTask) -> str:
     if config.training.engine != "auto":
         return config.training.engine
-    if unfit(loaded) or loaded.graphs.num_nodes > REPLICAS_MAX_NODES:
-        return "lightning"
-    return "replicas" if config.training.schedule != "plateau" else "lightning"
+    alone = unfit(loaded) or loaded.graphs.num_nodes > REPLICAS_MAX_NODES or config.training.only_alone
+    return "lightning" if alone else "replicas"
 
 
 def _store(

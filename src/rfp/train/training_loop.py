@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +34,7 @@ from rfp.train.quiet import silence
 from rfp.train.run_config import RunConfig
 from rfp.train.run_history import RunHistory
 from rfp.train.static_step import StaticStep, recordable
+from rfp.train.weight_average import WeightAverage
 
 
 class TrainingLoop:
@@ -80,6 +82,7 @@ class TrainingLoop:
         self.loss = MeanLoss.of(loaded)
         self.batches: dict[str, PartBatches] = {}
         self._restored: dict[str, Any] = {}
+        self._average: WeightAverage | None = None
         self.seconds_of_steps: list[float] = []
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -93,6 +96,7 @@ class TrainingLoop:
         self._load(fabric)
         self._total = torch.zeros((), device=device)
         update = self._recorded_update(fabric) or self._plain_update(fabric)
+        self._average_weights()
         self._restored = {}
         with EpochLog(self.folder, self.history, training.epochs, self.progress, fabric.is_global_zero) as log:
             last_saved = -math.inf  # the first epoch is saved at once
@@ -102,6 +106,8 @@ class TrainingLoop:
                 self._begin_epoch(fabric)
                 for batch in self.batches["train"]:
                     update(batch)
+                    if self._average is not None:
+                        self._average.update()
                     log.step(len(self.batches["train"]))
                 self._end_epoch(fabric, started)
                 log.epoch()
@@ -121,7 +127,7 @@ class TrainingLoop:
         self.history = RunHistory.from_state(checkpoint[OWN]["history"])
         self.best = checkpoint[OWN]["best"]
         self.model.load_state_dict(checkpoint["state_dict"])
-        self._restored = {key: checkpoint[key] for key in ("optimizer", "precision")}
+        self._restored = {key: checkpoint[key] for key in ("optimizer", "precision", "average") if key in checkpoint}
 
     def _load(self, fabric: Fabric) -> None:
         """Bring model and data to the device of this process; its encodings are drawn there."""
@@ -210,6 +216,13 @@ class TrainingLoop:
 
         return update
 
+    def _average_weights(self) -> None:
+        """Begin a moving average of the weights, or go on with it, where the config asks for one."""
+        decay = self.config.training.weight_average
+        self._average = WeightAverage(self.model, decay) if decay else None
+        if self._average is not None and self._restored:
+            self._average.load_state_dict(self._restored["average"])
+
     def _begin_epoch(self, fabric: Fabric) -> None:
         epoch = self.history.epochs
         self.model.train()
@@ -229,16 +242,17 @@ class TrainingLoop:
         self.seconds_of_steps.append(time.perf_counter() - started)
         if not math.isfinite(train_loss):
             raise self._not_a_number(f"the training loss is {train_loss}")
-        prediction, label = predict_batches(self.model, self.batches["val"], self.loaded.task.kind)
-        try:
-            val = score(self.loaded.task, prediction, label, f"epoch {self.history.epochs}")
-        except NumericalError as error:
-            raise self._not_a_number("a prediction for the validation part is NaN or infinite") from error
-        row = {"train_loss": train_loss, "val_loss": float(self.loss(prediction, label))}
-        # One process decides for all: their running statistics may differ in the last digit.
-        val, row, seconds = fabric.broadcast((val, row, time.perf_counter() - started))
-        if self.history.observe(self.config.training, val, row, seconds):
-            self.best = {name: _copy(value) for name, value in self.model.state_dict().items()}
+        with nullcontext() if self._average is None else self._average.in_place():
+            prediction, label = predict_batches(self.model, self.batches["val"], self.loaded.task.kind)
+            try:
+                val = score(self.loaded.task, prediction, label, f"epoch {self.history.epochs}")
+            except NumericalError as error:
+                raise self._not_a_number("a prediction for the validation part is NaN or infinite") from error
+            row = {"train_loss": train_loss, "val_loss": float(self.loss(prediction, label))}
+            # One process decides for all: their running statistics may differ in the last digit.
+            val, row, seconds = fabric.broadcast((val, row, time.perf_counter() - started))
+            if self.history.observe(self.config.training, val, row, seconds):
+                self.best = {name: _copy(value) for name, value in self.model.state_dict().items()}
 
     def _not_a_number(self, what: str) -> NumericalError:
         path = None if self.folder is None else self.folder / LAST
@@ -257,11 +271,13 @@ class TrainingLoop:
     def _last_checkpoint(self, fabric: Fabric) -> dict[str, Any]:
         """All that the epochs to come depend on."""
         own = identity(self.config, self.seed, self.split)
+        average = {} if self._average is None else {"average": self._average.state_dict()}
         return {
             OWN: {**own, "history": self.history.state_dict(), "best": self.best},
             "state_dict": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "precision": fabric.strategy.precision.state_dict(),
+            **average,
         }
 
 
