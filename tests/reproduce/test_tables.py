@@ -196,7 +196,7 @@ def test_rows_with_products_are_what_was_measured() -> None:
     # On molhiv they keep the family's depth, and have what was chosen there by validation.
     molhiv = cell(1, "rfp-qr-LA-products", "ogbg-molhiv").config
     assert molhiv.model["num_layers"] == 4
-    tried = [read_result(path) for path in (folder.parent / "tuning" / "ogbg-molhiv").glob("*.json")]
+    tried = [read_result(path) for path in (folder.parent / "tuning" / "ogbg-molhiv").glob("products-*.json")]
     best = max(tried, key=lambda result: fmean(run.metrics["val"] for run in result.runs))
     assert (molhiv.key, molhiv.training) == (best.config.key, best.config.training)
     for row in PRODUCT_ROWS:
