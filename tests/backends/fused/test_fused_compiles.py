@@ -5,6 +5,8 @@ Only the first stage is made, which checks types and shapes and needs neither a 
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 
 triton = pytest.importorskip("triton")
@@ -45,6 +47,17 @@ def test_small_graphs(width: int, panels: int, normalization: int, distribution:
         assert "tt.func public @small_graphs_kernel" in text
         assert ("tt.dot" in text) == (normalization == 2 and not by_lanes)
         assert ("mma.sync" in text) == by_lanes
+
+
+def test_variants_can_be_compiled_without_a_launch() -> None:
+    """As :meth:`rfp.triton_launch.RepeatedLaunches.compile_together` asks for it."""
+    arguments = signature(triton_small.small_graphs_kernel.warmup).parameters
+    assert [one.kind.description for one in arguments.values()] == [
+        "variadic positional",
+        "keyword-only",
+        "variadic keyword",
+    ]
+    assert "grid" in arguments
 
 
 LARGE = {
