@@ -7,6 +7,7 @@ import torch
 
 from rfp.backends.sparse.orthonormal import (
     Orthonormalizer,
+    _condition_bound,
     cholesky_dropping,
     gram_schmidt,
     orthonormal_blocks,
@@ -88,6 +89,25 @@ def test_report_names_the_rungs() -> None:
         _, events = Orthonormalizer.of(ptr, 8)(conditioned(300, 8, condition, 5, dtype))
         assert events[rung] == 1
         assert sum(events.get(r, 0) for r in set(expected.values())) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("k", [16, 128, 200])
+def test_wide_columns_that_are_well_conditioned_take_one_pass(k: int, dtype: torch.dtype) -> None:
+    a = conditioned(2000, k, 2.0, 7, dtype)
+    q, events = Orthonormalizer.of(torch.tensor([0, 2000]), k)(a)
+    assert events == {"cholesky": 1}
+    assert orthonormality_error(q[0]) <= (1e-5 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 5, 64])
+@pytest.mark.parametrize("condition", [1.0, 30.0, 1e5])
+def test_no_condition_is_above_its_bound(k: int, condition: float) -> None:
+    a = conditioned(300, k, condition, 8, torch.float64)[0]
+    r = 7 * torch.linalg.qr(a).R  # of any length
+    bound = float(_condition_bound(r.mT, torch.linalg.inv(r)))
+    true = float(torch.linalg.cond(r))
+    assert true * (1 - 1e-6) <= bound <= true * k**0.5 * (1 + 1e-6)
 
 
 def test_scaling_of_columns_does_not_matter() -> None:

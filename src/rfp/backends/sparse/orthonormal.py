@@ -308,5 +308,19 @@ def _factorize(g: Tensor, length: Tensor, threshold: Tensor, noise: Tensor) -> t
     full_rank = full_rank & determined.all(-1)
     lower = torch.where(full_rank[..., None, None], lower, identity)
     inverse = _inverse_of_upper(lower.mT)
-    condition = torch.linalg.matrix_norm(lower) * torch.linalg.matrix_norm(inverse)
-    return unit[..., :, None] * inverse, full_rank, condition
+    return unit[..., :, None] * inverse, full_rank, _condition_bound(lower, inverse)
+
+
+def _condition_bound(lower: Tensor, inverse: Tensor) -> Tensor:
+    r"""An upper bound on :math:`\kappa(R) = \kappa(R^\top R)^{1/2}`, from sums of the rows of symmetric matrices.
+
+    The norm of a symmetric matrix is at most the largest sum of a row's magnitudes. Of orthonormal columns the bound is
+    1. Frobenius norms would make it k at least, and a second pass a matter of k.
+
+    Args:
+        lower: :math:`R^\top`, ``[..., k, k]``.
+        inverse: :math:`R^{-1}`.
+    """
+    lengths = [torch.linalg.matrix_norm(x @ x.mT, torch.inf) for x in (lower, inverse)]
+    bound: Tensor = (lengths[0] * lengths[1]).sqrt()
+    return bound
