@@ -49,8 +49,8 @@ _QUICK_COUNTING = {**_SMALL_MODEL, "training.epochs": 20, "training.warmup_epoch
 
 
 def _epochs(family: str, row: str = "") -> int:
-    """Of a row, or of all rows that have no number of their own."""
-    training = ROW_VALUES.get((family, row), {}).get("training", FAMILIES[family].training)
+    """Of a row of a family or a data set, or of all rows of a family that have no number of their own."""
+    training = ROW_VALUES.get((family, row), {}).get("training") or FAMILIES[family].training
     return int(training["epochs"])
 
 
@@ -65,6 +65,10 @@ _PRODUCTS_NOTE = "rows with products (of pairs of steps, as K_embed) are ours, b
 _MOLHIV_NOTE = (
     f"on ogbg-molhiv rows with products have {_epochs('molhiv', 'rfp-qr-LA-products')} epochs and weight decay, the "
     f"others {_epochs('molhiv')} and none"
+)
+_STAR_NOTE = (
+    f"stars: {{}} have {_epochs('counting/star', 'rfp-qr-LA')} epochs and no batch normalisation, where the others "
+    f"have {_epochs('counting')}"
 )
 _LEARNED_NOTE = (
     f"on ZINC rows with S^learn and DSS have {_epochs('zinc', 'rfp-qr-LAS-dss')} epochs, S^learn with products "
@@ -132,6 +136,7 @@ TABLES: dict[int, TableSpec] = {
             _PRODUCTS_NOTE,
             "exact products: with as many orthonormal channels as nodes they are the diagonals of A⁰ … A⁴, read by a "
             "perceptron and summed, without message passing",
+            _STAR_NOTE.format("RFP-QR without products and all rows without RFP"),
         ),
     ),
     4: TableSpec(
@@ -150,6 +155,7 @@ TABLES: dict[int, TableSpec] = {
         _TARGETS,
         Quick(("rfp-qr-LA-k4", "rfp-qr-LA"), ("counting/triangle",), values=_QUICK_COUNTING),
         sweeps={"k": {4: "rfp-qr-LA-k4", 8: "rfp-qr-LA-k8", 16: "rfp-qr-LA"}},
+        notes=(_STAR_NOTE.format("rows of RFP-QR without DSS"),),
     ),
     6: TableSpec(
         6,
