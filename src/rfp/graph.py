@@ -134,7 +134,7 @@ class Graph:
 
     def _check_values(self) -> None:
         if self.num_edges:
-            low, high = self.edge_index.min().item(), self.edge_index.max().item()
+            low, high = torch.stack(torch.aminmax(self.edge_index)).tolist()
             if low < 0 or high >= self.num_nodes:
                 bad = low if low < 0 else high
                 raise GraphError(f"edge_index holds node {bad}, expected 0 to num_nodes - 1 = {self.num_nodes - 1}")
