@@ -7,7 +7,7 @@ config has; cattrs takes 2.5 for an integer, and says of a wrong key only that i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def as_plain(value: Any) -> Any:
         {'size': [2, 3], 'dtype': 'float16'}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
+        value = {f.name: getattr(value, f.name) for f in fields(value)}
     if isinstance(value, Mapping):
         return {key: as_plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -22,12 +22,6 @@ TRIALS = (Trial({"training.lr": 0.1}, 0.6), Trial({"training.lr": 0.01}, 0.5), T
 GOOD = Result(CONFIG, "cora", "accuracy", True, (RUN, replace(RUN, split=1)), TRIALS)
 
 
-def test_the_committed_results_agree() -> None:
-    checked = check_results(Path(__file__).parents[2] / "results")
-    assert checked.problems == ()
-    assert checked.num_files > 150
-
-
 def changed(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     values = json.loads(path.read_text())
     change(values)

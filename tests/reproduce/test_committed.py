@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rfp.reproduce import TABLES, table_job
+from rfp.reproduce.check import check_results
 
 RESULTS = Path(__file__).parents[2] / "results"
 COMMITTED = sorted((RESULTS / "tables").glob("table-?.md"))
@@ -22,3 +23,9 @@ def test_is_rendered_from_the_result_files(path: Path, tmp_path: Path) -> None:
 
 def test_there_is_one() -> None:
     assert [path.stem for path in COMMITTED] != []
+
+
+def test_the_results_agree_with_themselves() -> None:
+    checked = check_results(RESULTS)
+    assert checked.problems == ()
+    assert checked.num_files > 150

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -95,6 +96,16 @@ def test_the_order_of_a_table() -> None:
     assert order[:3] == [("texas", "rfp-qr-A"), ("texas", "rfp-qr-A-dss"), ("cora", "rfp-qr-A")]
     assert order.index(("cora", "rfp-qr-A-dss")) < order.index(("cora", "rfp-qr-LAS-dss"))
     assert [row for _, row in order[-3:]] == ["mlp"] * 3
+
+
+def test_a_seed_that_was_run_alone_is_told_by_its_own_score() -> None:
+    (cell,) = TABLES[3].only(["rfp-qr-LA"], ["counting/star"]).cells()
+    scores, lines = [0.1, 0.2, 0.6], []
+    whole = made_up(cell, [0.5] * 3)
+    runs = tuple(replace(run, metrics={"val": score}) for run, score in zip(whole.runs, scores, strict=True))
+    run_missing(apart_by_seed([cell], {}), {}, lambda *asked: replace(whole, runs=runs), lines.append)
+    for seed, (line, score) in enumerate(zip(lines, scores, strict=True)):
+        assert line.startswith(f"[{seed + 1}/3] counting/star rfp-qr-LA, seed {seed}: validation mae {score:.4f}, ")
 
 
 def test_a_bug_is_not_swallowed() -> None:

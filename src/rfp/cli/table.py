@@ -208,12 +208,11 @@ def _print_check(results: Path) -> int:
     """Print what is wrong with result files, and where RFP stands; returns the exit code."""
     from rfp.reproduce.check import check_results
     from rfp.reproduce.standing import standings, standings_as_markdown
-    from rfp.train import read_results
 
     if not results.is_dir():
         raise FileError(f"{results}: there is no such folder of results; give one with --results")
     checked = check_results(results)
-    typer.echo(standings_as_markdown(standings(read_results(results))))
+    typer.echo(standings_as_markdown(standings(checked.results)))
     for line in checked.at_edge:
         typer.echo(f"at the edge of its grid: {line}")
     for line in checked.problems:

@@ -14,7 +14,7 @@ from rfp.reproduce.compare import compare, edges
 from rfp.reproduce.render import as_csv
 from rfp.reproduce.tables import TABLES
 from rfp.train.halving import choices, unrecorded
-from rfp.train.results import Result, read_result, read_results
+from rfp.train.results import Result, by_key, read_result
 
 # Below a folder of this name are results of tuning, which have no test score.
 TUNING = "tuning"
@@ -26,11 +26,13 @@ class Checked:
 
     Args:
         num_files: Result files read.
+        results: What they hold, as :func:`rfp.train.results.by_key`.
         problems: What is wrong, a line each.
         at_edge: Results whose choice is the smallest or largest value that was tried, a line each.
     """
 
     num_files: int
+    results: Mapping[str, Result]
     problems: tuple[str, ...]
     at_edge: tuple[str, ...]
 
@@ -38,11 +40,13 @@ class Checked:
 def check_results(folder: Path) -> Checked:
     """Read every result file below a folder and every table under its ``tables``, and say what does not agree."""
     seen: dict[tuple[bool, str], Result] = {}
+    results: list[Result] = []
     problems: list[str] = []
     at_edge: list[str] = []
     paths = sorted(folder.rglob("*.json"))
     for path in paths:
         result = read_result(path)
+        results.append(result)
         name = path.relative_to(folder)
         tuning = TUNING in name.parts[:-1]
         problems += [f"{name}: {problem}" for problem in _problems(result, path, tuning)]
@@ -54,8 +58,9 @@ def check_results(folder: Path) -> Checked:
         if found := edges(result.config, chosen):
             values = ", ".join(f"{key}={chosen[key]}" for key in found)
             at_edge.append(f"{name}: {values}")
-    problems += list(_table_problems(folder / "tables", read_results(folder)))
-    return Checked(len(paths), tuple(problems), tuple(at_edge))
+    found_by_key = by_key(results)
+    problems += list(_table_problems(folder / "tables", found_by_key))
+    return Checked(len(paths), found_by_key, tuple(problems), tuple(at_edge))
 
 
 def _problems(result: Result, path: Path, tuning: bool) -> Iterator[str]:

@@ -85,7 +85,8 @@ def run_missing(
             say(f"{label}: {'left out' if failure.expected else 'failed'}: {reason}")
             return
         known[cell.config.key] = result
-        mean, _ = result.mean_std("val")
+        own = set(cell.runs)  # a cell of one seed: the file holds those of others too
+        mean, _ = replace(result, runs=tuple(r for r in result.runs if (r.seed, r.split) in own)).mean_std("val")
         say(f"{label}: validation {result.metric} {mean:.4f}, {time.perf_counter() - start:.0f} s")
 
     if jobs == 1:  # in this thread, which signals reach

@@ -214,7 +214,7 @@ _POLYNOMIAL_COUNTS: dict[str, dict[str, Any]] = {
 _STARS: dict[str, dict[str, Any]] = {"model": {"norm": "none"}, "training": {"epochs": 1000}}
 _STAR_ROWS = (
     *("gin", "eigvecs-L", "eigvecs-A", "eigvecs-LA", "rnf", "rnf-eigvecs-LA"),
-    *("rfp-qr-LA", "rfp-qr-LA-k4", "rfp-qr-LA-k8"),
+    *("rfp-l2-LA", "rfp-qr-LA", "rfp-qr-LA-k4", "rfp-qr-LA-k8"),
 )
 
 # (family or data set, row) -> the same; a data set's after its family's.

@@ -136,7 +136,7 @@ TABLES: dict[int, TableSpec] = {
             _PRODUCTS_NOTE,
             "exact products: with as many orthonormal channels as nodes they are the diagonals of A⁰ … A⁴, read by a "
             "perceptron and summed, without message passing",
-            _STAR_NOTE.format("RFP-QR without products and all rows without RFP"),
+            _STAR_NOTE.format("RFP-ℓ2 and RFP-QR without products or DSS and all rows without RFP"),
         ),
     ),
     4: TableSpec(

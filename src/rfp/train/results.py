@@ -219,8 +219,12 @@ def read_result(path: Path) -> Result:
 
 
 def read_results(folder: Path) -> dict[str, Result]:
-    """Every result below a folder, by the key of its config; of a config that was tuned and run, what was run."""
-    results = [read_result(path) for path in sorted(folder.rglob("*.json"))]
+    """Every result below a folder, as :func:`by_key`."""
+    return by_key(read_result(path) for path in sorted(folder.rglob("*.json")))
+
+
+def by_key(results: Iterable[Result]) -> dict[str, Result]:
+    """Results by the key of their config; of a config that was tuned and run, what was run."""
     return {result.config.key: result for result in sorted(results, key=lambda result: result.is_tested)}
 
 

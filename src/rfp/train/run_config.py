@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,8 @@ class RunConfig:
         for key, values in self.search.items():
             if not isinstance(values, list | tuple) or not values:
                 raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
-            self._with_values({key: values[0]})  # raises if there is no such key
+        if self.search:
+            self._with_values({key: values[0] for key, values in self.search.items()})  # raises if there is no such key
         if self.halving is not None:
             self._check_halving(self.halving)
 
@@ -197,15 +199,15 @@ class RunConfig:
             plain["search"] = {key: list(tried) for key, tried in self.search.items()}
         return plain if self.halving is None else {**plain, "halving": self.halving.to_dict()}
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Sixteen hexadecimal digits of the content, without the name: equal configs have equal keys.
 
         A value that is at its default counts as left out, so an option added later keeps the keys of older results.
         """
         content = {name: value for name, value in self.to_dict().items() if name != "name"}
-        content["training"] = _changed(content["training"], asdict(TrainingConfig()))
-        content["data"] = _changed(content["data"], DataConfig(name="").to_dict())
+        for part, defaults in _defaults().items():
+            content[part] = _changed(content[part], defaults)
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -264,6 +266,11 @@ def _from_data(loaded: LoadedTask, backbone: str) -> dict[str, Any]:
             width = graphs.edge_attr.size(-1) if graphs.edge_attr.dim() > 1 else 1
             found |= {"edge_encoder": "linear", "edge_channels": width}
     return found
+
+
+@cache
+def _defaults() -> dict[str, dict[str, Any]]:
+    return {"training": asdict(TrainingConfig()), "data": DataConfig(name="").to_dict()}
 
 
 def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
