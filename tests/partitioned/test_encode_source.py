@@ -1,6 +1,8 @@
 """The partitioned encoding is that of memory, with any blocks, panels and executor, and after any damage."""
 
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,14 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted((folder / "states").rglob("*.npy"))}
 
 
+@cache
+def undisturbed(name: str, **arguments: Any) -> dict[str, bytes]:
+    """The files of an encoding that nothing happens to, made once for all that is compared with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        encode(graph_of(name), folder, memory=TINY, **arguments)
+        return files(Path(folder))
+
+
 class KilledError(Exception):
     pass
 
@@ -104,8 +114,7 @@ class KilledError(Exception):
 @pytest.mark.parametrize("after", [1, 3, 8, 20, 47, 76, 100])
 def test_a_run_that_was_cut_goes_on_and_ends_the_same(tmp_path: Path, after: int) -> None:
     graph = graph_of("random")
-    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3, "memory": TINY}
-    encode(graph, tmp_path / "whole", **arguments)
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 3}
     done = 0
 
     def cut(step: str, what: str, number: int, total: int) -> None:
@@ -115,24 +124,23 @@ def test_a_run_that_was_cut_goes_on_and_ends_the_same(tmp_path: Path, after: int
             raise KilledError
 
     with pytest.raises(KilledError):
-        encode(graph, tmp_path / "cut", tick=cut, **arguments)
-    encode(graph, tmp_path / "cut", **arguments)
-    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+        encode(graph, tmp_path / "cut", tick=cut, memory=TINY, **arguments)
+    encode(graph, tmp_path / "cut", memory=TINY, **arguments)
+    assert files(tmp_path / "cut") == undisturbed("random", **arguments)
 
 
 @pytest.mark.parametrize("harm", ["bit", "cut", "gone"])
 @pytest.mark.parametrize("step", ["start", "0/0001", "0/0002"])
 def test_damaged_blocks_are_computed_again_never_used(tmp_path: Path, step: str, harm: str) -> None:
     graph = graph_of("random")
-    arguments: dict[str, Any] = {"num_channels": 6, "memory": TINY, "normalize_every": 2, "start": "orthonormal"}
-    encode(graph, tmp_path / "whole", num_steps=5, **arguments)
+    arguments: dict[str, Any] = {"num_channels": 6, "num_steps": 5, "normalize_every": 2, "start": "orthonormal"}
 
     def until_third(name: str, what: str, number: int, total: int) -> None:
         if name == "0/3" and what == "multiplying" and number == total:
             raise KilledError
 
     with pytest.raises(KilledError):
-        encode(graph, tmp_path / "hurt", num_steps=5, tick=until_third, **arguments)
+        encode(graph, tmp_path / "hurt", memory=TINY, tick=until_third, **arguments)
     for path in sorted((tmp_path / "hurt" / "states" / step).glob("panel-*.npy"))[1:3]:
         data = bytearray(path.read_bytes())
         data[-3] ^= 4
@@ -144,10 +152,10 @@ def test_damaged_blocks_are_computed_again_never_used(tmp_path: Path, step: str,
     for path in (tmp_path / "hurt" / "states" / "0" / "0003").rglob("*.npy"):
         path.unlink()
     said: list[str] = []
-    encode(graph, tmp_path / "hurt", num_steps=5, say=said.append, **arguments)
+    encode(graph, tmp_path / "hurt", memory=TINY, say=said.append, **arguments)
     assert len(said) == 2
     assert all("is damaged: " in line and line.endswith("; it is computed again") for line in said)
-    assert files(tmp_path / "hurt") == files(tmp_path / "whole")
+    assert files(tmp_path / "hurt") == undisturbed("random", **arguments)
 
 
 @pytest.mark.parametrize("executor", [Serial(), Threads(3)])
