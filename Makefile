@@ -11,7 +11,7 @@ help:  ## Show this list
 
 # One call of pip, with every version pinned, so that no package can pull in a second torch.
 INSTALL := $(BIN)/python -m pip install --quiet $(PIP_OPTIONS) -c constraints.txt
-# A pip of today first: the one that comes with Python 3.11 takes twice as long to find 200 packages.
+# A pip of today first: the one that comes with Python 3.11 takes much longer to find 200 packages.
 VENV = $(PYTHON) -m venv .venv && $(INSTALL) --upgrade pip
 
 $(SETUP): pyproject.toml constraints.txt

@@ -40,13 +40,11 @@ class Checked:
 def check_results(folder: Path) -> Checked:
     """Read every result file below a folder and every table under its ``tables``, and say what does not agree."""
     seen: dict[tuple[bool, str], Result] = {}
-    results: list[Result] = []
     problems: list[str] = []
     at_edge: list[str] = []
     paths = sorted(folder.rglob("*.json"))
     for path in paths:
         result = read_result(path)
-        results.append(result)
         name = path.relative_to(folder)
         tuning = TUNING in name.parts[:-1]
         problems += [f"{name}: {problem}" for problem in _problems(result, path, tuning)]
@@ -58,9 +56,9 @@ def check_results(folder: Path) -> Checked:
         if found := edges(result.config, chosen):
             values = ", ".join(f"{key}={chosen[key]}" for key in found)
             at_edge.append(f"{name}: {values}")
-    found_by_key = by_key(results)
-    problems += list(_table_problems(folder / "tables", found_by_key))
-    return Checked(len(paths), found_by_key, tuple(problems), tuple(at_edge))
+    results = by_key(seen.values())
+    problems += list(_table_problems(folder / "tables", results))
+    return Checked(len(paths), results, tuple(problems), tuple(at_edge))
 
 
 def _problems(result: Result, path: Path, tuning: bool) -> Iterator[str]:

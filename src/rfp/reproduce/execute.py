@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
@@ -86,7 +87,7 @@ def run_missing(
             return
         known[cell.config.key] = result
         own = set(cell.runs)  # a cell of one seed: the file holds those of others too
-        mean, _ = replace(result, runs=tuple(r for r in result.runs if (r.seed, r.split) in own)).mean_std("val")
+        mean = fmean(done.metrics["val"] for done in result.runs if (done.seed, done.split) in own)
         say(f"{label}: validation {result.metric} {mean:.4f}, {time.perf_counter() - start:.0f} s")
 
     if jobs == 1:  # in this thread, which signals reach
