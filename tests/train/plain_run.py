@@ -108,6 +108,8 @@ def _plain_run(config: RunConfig, loaded: LoadedTask, seed: int, split: int, mas
             loss = _loss(model(data)[rows], data.y[rows])
             optimizer.zero_grad()
             loss.backward()
+            if training.sharpness:
+                _gradients_up_there(model, data, rows, training.sharpness)
             if training.gradient_clip:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), training.gradient_clip)
             optimizer.step()
@@ -127,6 +129,23 @@ def _plain_run(config: RunConfig, loaded: LoadedTask, seed: int, split: int, mas
     found.weights = {name: p.detach().clone() for name, p in shown.named_parameters()}
     found.scores = _final(shown, loaded, split, training.eval_draws)
     return found
+
+
+def _gradients_up_there(model: RFPModel, data: Any, rows: Tensor, radius: float) -> None:
+    """The gradients of a copy whose weights lie where the loss rises most, each within its own size of here."""
+    moved = deepcopy(model)
+    reached = [
+        (p, (q.detach().abs() + 0.01), q.grad) for p, q in zip(moved.parameters(), model.parameters(), strict=True)
+    ]
+    norm = math.sqrt(sum(float((reach * g).double().pow(2).sum()) for _, reach, g in reached if g is not None))
+    with torch.no_grad():
+        for p, reach, g in reached:
+            if g is not None:
+                p += radius * reach**2 * g / norm
+    moved.zero_grad()
+    _loss(moved(data)[rows], data.y[rows]).backward()
+    for p, q in zip(moved.parameters(), model.parameters(), strict=True):
+        q.grad = p.grad
 
 
 def _average(shown: RFPModel, model: RFPModel, share: float) -> None:

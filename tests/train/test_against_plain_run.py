@@ -46,6 +46,7 @@ SINGLE: dict[str, RunConfig] = {
     # What is drawn for several batches at once would be drawn batch by batch here: nothing random but order and masks.
     "batches": config({"batch_size": 3}, encodings=[], backbone="gin", dropout=0.5),
     "averaged": config({"batch_size": 3, "weight_average": 0.7}, encodings=[], backbone="gin", norm="batch"),
+    "uphill first": config({"batch_size": 3, "sharpness": 0.3}, encodings=[], backbone="gin", norm="batch"),
 }
 # Data and case of each run by the engine that trains one model at a time.
 RUNS = [
@@ -56,6 +57,7 @@ RUNS = [
     ("graphs", "products"),
     ("graphs", "batches"),
     ("graphs", "averaged"),
+    ("graphs", "uphill first"),
     ("nodes of many graphs", "walks"),
 ]
 DATA: dict[str, Callable[[], LoadedTask]] = {

@@ -55,10 +55,16 @@ def test_values_by_dotted_key() -> None:
         ({"training": {"weight_decay": -1}}, "weight_decay must not be negative, got -1"),
         ({"training": {"schedule_factor": 1.0}}, "schedule_factor must be between 0 and 1"),
         ({"training": {"weight_average": 1.0}}, "weight_average must be at least 0 and below 1, got 1.0"),
+        ({"training": {"sharpness": -0.1}}, "sharpness must not be negative, got -0.1"),
         ({"training": {"weight_average": -0.1}}, "weight_average must be at least 0 and below 1, got -0.1"),
         *[
             ({"training": {"engine": "replicas", **alone}}, f"replicas cannot be trained with {next(iter(alone))}=")
-            for alone in ({"schedule": "plateau"}, {"precision": "bf16-mixed"}, {"weight_average": 0.9})
+            for alone in (
+                {"schedule": "plateau"},
+                {"precision": "bf16-mixed"},
+                {"weight_average": 0.9},
+                {"sharpness": 0.5},
+            )
         ],
         ({"training": [1]}, "the training config must be a mapping"),
         ({"search": {"training.lr": 0.1}}, "training.lr needs a list of values to try, got 0.1"),

@@ -142,7 +142,7 @@ def test_epoch_chosen_by_loss(tmp_path: Path) -> None:
     assert record.epoch == losses.index(min(losses))
 
 
-@pytest.mark.parametrize("alone", [{"precision": "bf16-mixed"}, {"schedule": "plateau"}, {"weight_average": 0.9}])
+@pytest.mark.parametrize("alone", [{"precision": "bf16-mixed"}, {"schedule": "plateau"}, {"sharpness": 0.5}])
 def test_what_replicas_do_without_is_trained_one_run_at_a_time(
     alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,8 @@ class TrainingConfig:
         operator_lr: What the learning rate is multiplied by for the parameters of learned operators.
         weight_average: d of a moving average of the weights (:class:`rfp.train.weight_average.WeightAverage`): it is
             what is validated, chosen, kept and tested. 0.99 is an average over some hundred steps; 0 is none.
+        sharpness: ρ of adaptive sharpness-aware minimisation (:class:`rfp.train.sharpness.Ascent`): each update is made
+            by the gradient at the worst weights within this radius, at twice the cost. 0.5 is usual; 0 is without.
         eval_draws: Predictions of the final evaluation are averaged over this many draws of the random features (those
             made for choosing the epoch are of one draw).
         precision: ``"32-true"``, or mixed as ``"bf16-mixed"`` or ``"16-mixed"`` (Lightning's names).
@@ -75,6 +77,7 @@ class TrainingConfig:
     gradient_clip: float = 0.0
     operator_lr: float = 1.0
     weight_average: float = 0.0
+    sharpness: float = 0.0
     eval_draws: int = 1
     precision: str = "32-true"
     engine: str = "auto"
@@ -102,7 +105,7 @@ class TrainingConfig:
         for name in ("epochs", "batch_size", "schedule_patience", "eval_draws"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("weight_decay", "warmup_epochs", "min_lr", "gradient_clip", "operator_lr"):
+        for name in ("weight_decay", "warmup_epochs", "min_lr", "gradient_clip", "operator_lr", "sharpness"):
             if not getattr(self, name) >= 0:
                 raise ArgumentError(f"{name} must not be negative, got {getattr(self, name)}")
         if not self.lr > 0:
@@ -125,7 +128,8 @@ class TrainingConfig:
             return "schedule='plateau'"
         if self.precision != "32-true":
             return f"precision={self.precision!r}"
-        return f"weight_average={self.weight_average:g}" if self.weight_average else ""
+        asked = (name for name in ("weight_average", "sharpness") if getattr(self, name))
+        return next((f"{name}={getattr(self, name):g}" for name in asked), "")
 
 
 @dataclass(frozen=True)

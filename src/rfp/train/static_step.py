@@ -30,6 +30,7 @@ from rfp.nn.neighbors import SortedEdges, keep_sorted, sorted_edges
 from rfp.nn.padding import ONE_BLOCK_MAX_SIZE
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
+from rfp.train.sharpness import Ascent
 
 # Layers that read a padded batch and never ask the device for a size.
 RECORDABLE = (*SUM_NEIGHBORS, "mlp")
@@ -86,6 +87,7 @@ class StaticStep:
         total: A scalar tensor to which the loss of each step is added.
         batches: Batches of the training part, whose sizes decide on those of the padded tensors.
         gradient_clip: Largest norm of a gradient; 0 for no limit.
+        ascent: What climbs before each update, if anything does.
         half: Whether to compute in bfloat16 where that is safe.
     """
 
@@ -98,10 +100,11 @@ class StaticStep:
         batches: Batches,
         *,
         gradient_clip: float = 0.0,
+        ascent: Ascent | None = None,
         half: bool = False,
     ) -> None:
         self.model, self.loss, self.optimizer, self.total = model, loss, optimizer, total
-        self.gradient_clip, self.half = gradient_clip, half
+        self.gradient_clip, self.ascent, self.half = gradient_clip, ascent, half
         self.edge_attributes = tuple(batches.graphs.edges)
         self.num_graphs = min(batches.batch_size, len(batches.members))
         self.num_nodes, self.num_edges = (_usual_most(sizes, self.num_graphs) for sizes in batches.sizes())
@@ -152,6 +155,17 @@ class StaticStep:
         self._update(self.data, graph, {self._drawn_as: self.drawn}, self.label)
 
     def _update(self, data: Any, graph: Graph, drawn: dict[str, list[Tensor] | None], label: Tensor) -> None:
+        loss = self._gradients(data, graph, drawn, label)
+        if self.ascent is not None:
+            with self.ascent.climb():
+                self._gradients(data, graph, drawn, label)
+        if self.gradient_clip:
+            clip_grad_norm_(self.model.parameters(), self.gradient_clip)
+        self.optimizer.step()
+        self.total += loss
+
+    def _gradients(self, data: Any, graph: Graph, drawn: dict[str, list[Tensor] | None], label: Tensor) -> Tensor:
+        """Those of one batch, in the place of others before; returns its loss."""
         real = (self._numbers < graph.offsets[-1]).to(torch.float32)[:, None] if graph.padded else None
         kind = self.total.device.type
         with (
@@ -162,10 +176,7 @@ class StaticStep:
         loss = self.loss(prediction.float(), label)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.gradient_clip:
-            clip_grad_norm_(self.model.parameters(), self.gradient_clip)
-        self.optimizer.step()
-        self.total += loss.detach()
+        return loss.detach()
 
     def _record(self) -> None:
         recorded = torch.cuda.CUDAGraph()

@@ -33,6 +33,7 @@ from rfp.train.model_batches import training_batches, validation_batches
 from rfp.train.quiet import silence
 from rfp.train.run_config import RunConfig
 from rfp.train.run_history import RunHistory
+from rfp.train.sharpness import Ascent
 from rfp.train.static_step import StaticStep, recordable
 from rfp.train.weight_average import WeightAverage
 
@@ -194,27 +195,39 @@ class TrainingLoop:
             self._total,
             cast("Batches", self.batches["train"]),
             gradient_clip=training.gradient_clip,
+            ascent=self._ascent(),
             half=training.precision == "bf16-mixed",
         )
         return lambda batch: static.run(batch) if static.fits(batch) else static.run_as_it_is(batch)
 
     def _plain_update(self, fabric: Fabric) -> Callable[[Batch], None]:
         """Updates one call at a time, in any precision and on any number of devices."""
-        clip, total = self.config.training.gradient_clip, self._total
+        clip, total, ascent = self.config.training.gradient_clip, self._total, self._ascent()
         if self._restored:
             fabric.strategy.precision.load_state_dict(self._restored["precision"])
         step, optimizer = fabric.setup(_Loss(self.model, self.loss), self._make_optimizer(fabric.device, False))
 
-        def update(batch: Batch) -> None:
-            loss = step(SimpleNamespace(batch=batch))
+        def gradients(batch: Batch) -> Tensor:
+            loss: Tensor = step(SimpleNamespace(batch=batch))
             optimizer.zero_grad()
             fabric.backward(loss)
+            return loss.detach()
+
+        def update(batch: Batch) -> None:
+            loss = gradients(batch)
+            if ascent is not None:
+                with ascent.climb():
+                    gradients(batch)
             if clip:
                 fabric.clip_gradients(step, optimizer, max_norm=clip, error_if_nonfinite=False)
             optimizer.step()
-            total.add_(loss.detach())
+            total.add_(loss)
 
         return update
+
+    def _ascent(self) -> Ascent | None:
+        radius = self.config.training.sharpness
+        return Ascent(self.model, radius) if radius else None
 
     def _average_weights(self) -> None:
         """Begin a moving average of the weights, or go on with it, where the config asks for one."""
