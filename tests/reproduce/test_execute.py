@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rfp.errors import ArgumentError, FileError
-from rfp.reproduce.execute import apart_by_seed, dearest_last, missing_runs, run_missing
+from rfp.reproduce.execute import NoRoomError, apart_by_seed, dearest_last, missing_runs, run_missing
 from rfp.reproduce.tables import TABLES
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
@@ -127,6 +127,33 @@ def test_several_at_a_time_do_the_same() -> None:
     assert len(lines) == 4
     with pytest.raises(ZeroDivisionError):
         run_missing(PART.cells(), {}, Fake({"mlp": ZeroDivisionError()}), lines.append, jobs=2)
+
+
+@pytest.mark.parametrize("rooms", [1, 9])
+def test_what_finds_no_room_is_tried_again_after_the_others(rooms: int) -> None:
+    """Once, and by itself; then it has failed."""
+    fake, lines = Fake(), []
+    refused = []
+
+    def crowded(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
+        if config.name == "gcn" and config.data.name == "cornell" and len(refused) < rooms:
+            refused.append(len(fake.asked))
+            raise NoRoomError("CUDA out of memory; use fewer --jobs")
+        return fake(config, seeds, splits)
+
+    cells = PART.cells()
+    results, failures = run_missing(cells, {}, crowded, lines.append, jobs=2)
+    assert len(refused) == min(rooms, 2)
+    said = [line for line in lines if "cornell gcn" in line]
+    assert said[0] == "[2/4] cornell gcn: too little memory beside the others; tried again after them"
+    if rooms == 1:
+        assert not failures
+        assert fake.asked[-1] == ("cornell", "gcn", 5, 10)
+        assert set(results) == {cell.config.key for cell in cells}
+    else:
+        assert refused[-1] == 3  # the others were done
+        assert said[1:] == ["[2/4] cornell gcn: failed: CUDA out of memory; use fewer --jobs"]
+        assert [failure.cell.row.id for failure in failures] == ["gcn"]
 
 
 def test_seeds_of_graph_tasks_train_side_by_side() -> None:

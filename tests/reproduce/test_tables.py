@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -14,12 +16,18 @@ from rfp.nn import RFPModel
 from rfp.nn.backbones import READ_EDGE_FEATURES
 from rfp.nn.model_config import ModelConfig
 from rfp.reproduce.execute import missing_runs
-from rfp.reproduce.hyperparameters import CHOSEN_FOR_SWEEPS, COUNTING_PRODUCT_ROWS, PRODUCT_ROWS
+from rfp.reproduce.hyperparameters import (
+    CHOSEN_FOR_SWEEPS,
+    COUNTING_PRODUCT_ROWS,
+    PRODUCT_ROWS,
+    WITHOUT_ENCODING,
+)
 from rfp.reproduce.paper import paper_numbers
 from rfp.reproduce.spec import Cell
 from rfp.reproduce.tables import TABLES
 from rfp.train import read_result, read_results
-from rfp.train.halving import IN_PROGRAM
+from rfp.train.halving import IN_PROGRAM, SCREEN, choices, outer_values, point_text, tried_also
+from rfp.train.results import Result
 
 RESULTS = Path(__file__).parents[2] / "results"
 FEATURES = {"cora": 1433, "texas": 1703, "squirrel": 2089, "ogbn-arxiv": 128}
@@ -96,27 +104,55 @@ def test_every_config_is_a_model() -> None:
 
 
 def test_sweeps_change_one_value_of_what_was_chosen() -> None:
-    """Of table 6: the values are those in the result files of RFP-QR, the best with the linear K_embed."""
+    """Of table 6: the values are those that RFP-QR's 36 tries gave, the best with the linear K_embed."""
     table = TABLES[6]
     swept = {row for by_value in table.sweeps.values() for row in by_value.values()}
-    assert swept == {row.id for row in table.rows if row.of_sweep}
+    beside = {"rfp-qr-LAS"}  # what changes is that an operator stands beside
+    assert swept | beside == {row.id for row in table.rows if row.of_sweep}
     known = read_results(RESULTS)
     for column in table.columns:
         result = known[cell(2, "rfp-qr-A", column.id).config.key]
-        linear = result.alternatives.get("model.embed=linear") or result.runs
-        values = dict(linear[0].values)
+        found = {among: dict(values) for among, values in usual_choices(result).items()}
+        values = found.get("model.embed=linear", found[""])
         assert values.pop("model.embed") == "linear"
         expected = {key: value for key, value in values.items() if key in CHOSEN_FOR_SWEEPS[column.id]}
         assert expected == CHOSEN_FOR_SWEEPS[column.id]
         assert set(values) - set(expected) == {*IN_PROGRAM, "model.encodings.0.num_channels"}
-        for row in swept:
+        for row in swept | beside:
             config = cell(6, row, column.id).config
-            assert set(config.search) == set(IN_PROGRAM)
+            assert set(config.search) == {*IN_PROGRAM, *(["training.operator_lr"] if row in beside else [])}
             assert config.halving is not None
             encoding = config.model["encodings"][0]
             assert config.model["hidden_channels"] == expected["model.hidden_channels"]
             assert encoding["start"] == expected["model.encodings.*.start"]
-            assert (encoding["num_channels"] == 64) != (encoding["num_steps"] == 16) or row == "rfp-qr-A-k64"
+            if row in swept:
+                assert (encoding["num_channels"] == 64) != (encoding["num_steps"] == 16) or row == "rfp-qr-A-k64"
+
+
+def usual_choices(result: Result) -> dict[str, Mapping[str, Any]]:
+    """What a search chose before it tried anything ``also``."""
+    config = result.config
+    assert config.halving is not None
+    beyond = {point_text(point) for point in tried_also(config, config.halving)}
+    screened = [trial for trial in result.trials if trial.stage == SCREEN][: config.halving.tries]
+    beyond -= {point_text(outer_values(trial.values)) for trial in screened}
+    usual = [trial for trial in result.trials if point_text(outer_values(trial.values)) not in beyond]
+    return {point.among: point.values for point in choices(config, config.halving, usual)}
+
+
+def test_rows_that_draw_are_tried_with_the_backbone_chosen_without_an_encoding() -> None:
+    known = read_results(RESULTS)
+    for column in TABLES[2].columns:
+        without = [known[cell(2, row, column.id).config.key] for row in ("mlp", "gcn")]
+        best = max(without, key=lambda result: result.mean_std("val")[0])
+        chosen = {"model.backbone": best.config.name, **best.runs[0].values}
+        expected = {key: value for key, value in chosen.items() if key not in IN_PROGRAM}
+        assert expected == WITHOUT_ENCODING[column.id]
+        for row in TABLES[2].only().rows:
+            halving = cell(2, row.id, column.id).config.halving
+            assert halving is not None
+            draws = row.id.startswith(("rfp", "rnf")) and "LAS" not in row.id
+            assert halving.also == (expected if draws else {})
 
 
 def test_one_grid_and_as_many_tries_for_every_row_of_table_2() -> None:
@@ -139,6 +175,11 @@ def test_one_grid_and_as_many_tries_for_every_row_of_table_2() -> None:
         search, halving = found.config.search, found.config.halving
         assert halving is not None
         assert halving.tries == 36
+        if (found.column.id, found.row.id) == ("pubmed", "rfp-qr-LAS-dss"):  # a try takes half a minute
+            searched = {key: tried for key, tried in search.items() if len(tried) > 1}
+            assert set(searched) == {*IN_PROGRAM, "training.operator_lr", "model.embed"}
+            assert {key: tried[0] for key, tried in search.items()}.items() >= WITHOUT_ENCODING["pubmed"].items()
+            continue
         expected = dict(shared)
         if found.row.id in ("mlp", "gcn"):
             del expected["model.backbone"]

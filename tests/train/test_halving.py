@@ -11,7 +11,18 @@ import pytest
 
 from rfp.errors import ArgumentError
 from rfp.train import RunConfig
-from rfp.train.halving import FINAL, LONGER, SCREEN, Halving, HalvingStep, choices, design, next_step
+from rfp.train.halving import (
+    FINAL,
+    LONGER,
+    SCREEN,
+    Halving,
+    HalvingStep,
+    choices,
+    design,
+    next_step,
+    outer_values,
+    without_also,
+)
 from rfp.train.results import Trial
 
 SEARCH = {
@@ -129,9 +140,29 @@ def test_what_short_runs_cannot_judge_is_carried_on() -> None:
     assert longer(carried)[-1].values == max(without, key=lambda trial: trial.val).values
 
 
+def test_what_is_tried_also() -> None:
+    """A corner that four tries miss: with some of its values given, every value of the other keys is tried."""
+    few = replace(HALVING, tries=4)
+    corner = {"model.hidden_channels": 16, "model.residual": True}
+    usual, more = searched(few), searched(replace(few, also=corner))
+    screen = [outer_values(trial.values) for trial in more if trial.stage == SCREEN]
+    assert screen[:4] == [outer_values(trial.values) for trial in usual if trial.stage == SCREEN]
+    others = [{**corner, "model.backbone": b, "model.norm": n} for b in ("mlp", "gcn") for n in ("none", "layer")]
+    assert screen[4:] == others
+    assert max(trial.val for trial in more) > max(trial.val for trial in usual)
+    # From the trials of the search without it: only what is new is tried.
+    further = searched(replace(few, also=corner), usual)
+    assert further[: len(usual)] == usual
+    assert [t.stage for t in further[len(usual) :]] == [SCREEN] * 4 + [LONGER] * 2 + [FINAL] * 2
+    config = replace(CONFIG, halving=replace(few, also=corner))
+    assert choices(config, few, further)[0] == choices(config, few, more)[0]
+    assert without_also(config) == replace(CONFIG, halving=few)
+    assert without_also(CONFIG) is None
+
+
 def test_a_plan_without_what_was_added_later_reads_as_before() -> None:
-    assert "carried" not in HALVING.to_dict()
-    with_it = replace(HALVING, carried=("model.residual",))
+    assert not {"carried", "also"} & set(HALVING.to_dict())
+    with_it = replace(HALVING, carried=("model.residual",), also={"model.norm": "none"})
     assert Halving.from_dict(with_it.to_dict()) == with_it
 
 
@@ -148,6 +179,9 @@ def test_a_trial_has_no_place_for_a_test_score() -> None:
         ({"halving": {"tries": 0}}, "halving: tries must be at least 1, got 0"),
         ({"halving": {"held": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
         ({"halving": {"carried": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
+        ({"halving": {"also": {"model.dropout": 0.5}}}, "no values to try for model.dropout; add them to search"),
+        ({"halving": {"also": {"training.lr": 0.1}}}, "halving: also must be a mapping of keys to values, without lea"),
+        ({"halving": {"also": ["model.norm"]}}, r"halving: also must be a mapping .*, got \['model.norm'\]"),
         ({"halving": {"carried": "model.norm"}}, "halving: carried must be a list of keys, got 'model.norm'"),
         ({"halving": {"held": "model.norm"}}, "halving: held must be a list of keys, got 'model.norm'"),
         ({"halving": {}, "search": {"training.lr": [0.1]}}, "no values to try for training.weight_decay"),

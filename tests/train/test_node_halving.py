@@ -168,6 +168,40 @@ def test_a_choice_that_is_trained_outlives_a_cut(tmp_path: Path) -> None:
     assert [r.device for r in done.runs] == [r.device for r in part.runs]
 
 
+def test_a_search_with_more_to_try_takes_up_the_smaller_one(tmp_path: Path) -> None:
+    """A wide model is the best, which the smaller search does not try."""
+    wide = {**SEARCH, "model.hidden_channels": [1, 32]}
+    smaller = replace(CONFIG, search=wide, halving=replace(CONFIG.halving, held=("model.hidden_channels",), tries=2))
+    larger = replace(smaller, halving=replace(smaller.halving, also={"model.hidden_channels": 32}))
+    said: list[str] = []
+    trained: list[str] = []
+    workspace = Workspace(
+        results=tmp_path, device="cpu", say=said.append, tick=lambda what, done, total: trained.append(what)
+    )
+    before = run(smaller, seeds=[0, 1], workspace=workspace)
+    trained.clear()
+    after = run(larger, seeds=[0, 1], workspace=workspace)
+    assert any(f"goes on from the {len(before.trials)} trials" in line for line in said)
+    assert after.trials[: len(before.trials)] == before.trials
+    new = after.trials[len(before.trials) :]
+    assert [trial.values["model.hidden_channels"] for trial in new if trial.stage == "screen"] == [32] * 4
+    finals = [trial for trial in after.trials if trial.stage == "final"]
+    best = max(finals, key=lambda trial: trial.val)
+    assert best not in before.trials  # else this shows nothing
+    recorded = {"": after.runs, **after.alternatives}
+    for among, runs in recorded.items():
+        name, _, value = among.partition("=")
+        top = max((t for t in finals if not name or t.values[name] == value), key=lambda trial: trial.val)
+        assert all(run.values == {key: top.values[key] for key in wide} for run in runs)
+        alone = run(replace(larger.with_values(runs[0].values), search={}, halving=None), seeds=[0, 1])
+        assert [r.metrics for r in alone.runs] == [r.metrics for r in runs]
+    # What is done is not done again.
+    trained.clear()
+    again = run(larger, seeds=[0, 1], workspace=workspace)
+    assert not trained
+    assert (again.runs, again.trials, again.alternatives) == (after.runs, after.trials, after.alternatives)
+
+
 def without_time(trial: Trial) -> Trial:
     return replace(trial, seconds=0.0)
 

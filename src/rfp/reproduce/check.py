@@ -13,7 +13,7 @@ from typing import Any
 from rfp.reproduce.compare import compare, edges
 from rfp.reproduce.render import as_csv
 from rfp.reproduce.tables import TABLES
-from rfp.train.halving import choices, unrecorded
+from rfp.train.halving import choices, unfinished, unrecorded
 from rfp.train.results import Result, by_key, read_result
 
 # Below a folder of this name are results of tuning, which have no test score.
@@ -104,8 +104,10 @@ def _choice_problems(result: Result) -> Iterator[str]:
             return
         best = found[0].values
         expected = {point.among for point in found[1:]}
-        if cut := unrecorded(result):
+        if cut := [among for among in unrecorded(result) if among]:
             yield f"it was cut before the runs of {', '.join(cut)}; the same rfp table goes on"
+        elif unfinished(result, *(sorted({getattr(run, name) for run in result.runs}) for name in ("split", "seed"))):
+            yield "its search has more to try; the same rfp table goes on"
         elif set(result.alternatives) != expected:
             yield f"its alternatives should be {sorted(expected)}, got {sorted(result.alternatives)}"
     else:

@@ -12,13 +12,17 @@ from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
 from rfp.nn.levels import GRAPH
 from rfp.reproduce.spec import Cell, Column
-from rfp.train.halving import unrecorded
+from rfp.train.halving import unfinished
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
 from rfp.train.runs import OutOfTime
 
 RunCell = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]
 """From a config, seeds and splits to a result; skips what its result file has."""
+
+
+class NoRoomError(RFPError):
+    """A cell found too little memory beside the others."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +41,20 @@ class Failure:
 
 
 def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, int]]:
-    """(seed, split) of the runs of a cell that no result has; where all are there, of an alternative that has none."""
+    """(seed, split) of the runs of a cell that no result has; where all are there, all of a search that is not done."""
     result = results.get(cell.config.key)
     if result is None:
         return cell.runs
     missing = [run for run in cell.runs if not result.has(*run, tested=True)]
-    return cell.runs if not missing and unrecorded(result) else missing
+    return cell.runs if not missing and unfinished(result, cell.splits, cell.seeds) else missing
 
 
 def run_missing(
     cells: Iterable[Cell], results: Mapping[str, Result], run: RunCell, say: Callable[[str], None], *, jobs: int = 1
 ) -> tuple[dict[str, Result], list[Failure]]:
     """Run the cells that are not complete, in order; when the time is used up, those that are left wait for next time.
+
+    A cell that finds too little memory beside others is tried again when they are done, by itself.
 
     Args:
         cells: Cells of a table.
@@ -64,8 +70,9 @@ def run_missing(
     known = dict(results)
     failures: list[Failure] = []
     left: list[Cell] = []
+    crowded: list[tuple[int, Cell]] = []
 
-    def run_one(number: int, cell: Cell) -> None:
+    def run_one(number: int, cell: Cell, *, alone: bool = jobs == 1) -> None:
         label = f"[{number}/{len(waiting)}] {cell.column.id} {cell.row.id}{_of_seed(cell, waiting)}"
         if without := _missing_data(cell.column, failures):
             failures.append(Failure(cell, without.reason, without.expected))
@@ -80,6 +87,10 @@ def run_missing(
             left.append(cell)
             return
         except RFPError as error:
+            if isinstance(error, NoRoomError) and not alone:
+                crowded.append((number, cell))
+                say(f"{label}: too little memory beside the others; tried again after them")
+                return
             reason = " ".join(str(error).split())
             failure = Failure(cell, reason, isinstance(error, FileError) and not cell.column.needed)
             failures.append(failure)
@@ -103,6 +114,8 @@ def run_missing(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    for number, cell in crowded:
+        run_one(number, cell, alone=True)
     _say_left(left, say)
     return known, failures
 

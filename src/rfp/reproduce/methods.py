@@ -32,6 +32,9 @@ class Row:
             row with products of the trajectory as K_embed.
         of_sweep: Whether the row changes one value of the main row, whose other values it takes as they were chosen
             (:data:`rfp.reproduce.hyperparameters.CHOSEN_FOR_SWEEPS`); learning rate and weight decay are searched.
+        also: The row's part of the combinations that are tried with the backbone of the rows without encodings
+            (:data:`rfp.reproduce.hyperparameters.WITHOUT_ENCODING`): values of some of its keys, every value of those
+            that are not named. ``None`` if the row has no such tries: it draws nothing, or a try is dear.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Row:
     printed_as: str = ""
     products_of: str = ""
     of_sweep: bool = False
+    also: Mapping[str, Any] | None = None
 
     @property
     def printed(self) -> str:
@@ -87,10 +91,11 @@ def _row(
     printed_as: str = "",
     products_of: str = "",
     of_sweep: bool = False,
+    also: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> Row:
     values = {**model, "encodings": list(encodings)}
-    return Row(row, label, values, on_request, search or {}, printed_as, products_of, of_sweep)
+    return Row(row, label, values, on_request, search or {}, printed_as, products_of, of_sweep, also)
 
 
 def _dss(row: str, label: str, *encodings: EncodingValues, **more: Any) -> Row:
@@ -115,32 +120,42 @@ def node_rows() -> dict[str, Row]:
         _row("gcn", "GCN", backbone="gcn"),
         _row("eigvecs-L", "L̂ 64 eigenvectors", eigenvector_values(L, k)),
         _row("eigvecs-A", "Â 64 eigenvectors", eigenvector_values(A, k)),
-        _row("rnf", "RNF", rnf_values(k), search={**_START, **_CHANNELS}),
+        _row("rnf", "RNF", rnf_values(k), search={**_START, **_CHANNELS}, also={}),
         _row(
             "rnf-eigvecs-A",
             "RNF & Â 64 eigenvectors",
             rnf_values(k),
             eigenvector_values(A, k),
             search=first_start | _CHANNELS,
+            also={},
         ),
         _row("sgc", "SGC", {"name": "sgc", "num_steps": 2}),
         _row("sign", "SIGN", {"name": "sign", "num_steps": 3}),
         _row("power-embed", "PowerEmbed", {"name": "power_embed", "num_steps": 10}),
         _row("nfp-qr-A", "NFP-QR-Â", {"name": "nfp", "num_steps": at.NUM_STEPS}),
-        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp_values(A, k=k, normalization="l2"), search=drawn),
-        _row("rfp-qr-A", "RFP-QR-Â", rfp_values(A, k=k), search=drawn),
-        _row("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp_values(L, A, k=k), learned, search=with_learned),
-        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp_values(A, k=k), search=drawn),
-        _dss("rfp-qr-LAS-dss", "RFP-QR-L̂,Â,S^learn-DSS", rfp_values(L, A, k=k), learned, search=with_learned),
+        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp_values(A, k=k, normalization="l2"), search=drawn, also={}),
+        _row("rfp-qr-A", "RFP-QR-Â", rfp_values(A, k=k), search=drawn, also={}),
+        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp_values(A, k=k), search=drawn, also={}),
+        _dss(
+            "rfp-qr-LAS-dss",
+            "RFP-QR-L̂,Â,S^learn-DSS",
+            rfp_values(L, A, k=k),
+            learned,
+            search=with_learned,
+        ),
     ]
-    # Of the sweeps k and P are given, and K_embed is the paper's.
+    # Of the sweeps k and P are given, or what stands beside; K_embed is the paper's.
     sweep = partial(_row, search=_START, of_sweep=True)
     rows += [sweep(f"rfp-qr-A-P{P}", f"RFP-QR-Â, P={P}", rfp_values(A, k=k, P=P)) for P in (2, 4, 8, 32)]
     rows += [
         sweep(f"rfp-qr-A-k{other}", f"RFP-QR-Â, k={other}", rfp_values(A, k=other)) for other in (4, 8, 16, 32, 128)
     ]
+    beside = {**_START, **_OPERATOR_LR}
     both = f"RFP-QR-Â, k={k}, P={at.NUM_STEPS}"
-    rows += [sweep(f"rfp-qr-A-k{k}", both, rfp_values(A, k=k), printed_as="rfp-qr-A")]
+    rows += [
+        sweep(f"rfp-qr-A-k{k}", both, rfp_values(A, k=k), printed_as="rfp-qr-A"),
+        sweep("rfp-qr-LAS", "RFP-QR-L̂,Â,S^learn", rfp_values(L, A, k=k), learned, search=beside),
+    ]
     rows += [
         _row("eigvecs-A-all", "Â all eigenvectors", eigenvector_values(A, ALL_NODES), on_request=True),
         _row("rnf-all", "RNF, k=|V|", rnf_values(ALL_NODES), on_request=True),

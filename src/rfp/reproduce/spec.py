@@ -166,13 +166,15 @@ def cell_config(row: Row, column: Column) -> RunConfig:
     """The config of a method on a data set: the family's values, then the data set's, then the row's."""
     family = hyperparameters.FAMILIES[column.family]
     of_row = [hyperparameters.ROW_VALUES.get((name, row.id), {}) for name in (column.family, column.id)]
-    layers: list[Mapping[str, Mapping[str, Any]]] = [
-        hyperparameters.DATASET_VALUES.get(column.id, {}),
-        {"model": row.model},
-        *of_row,
-    ]
     model, training, search = dict(family.model), dict(family.training), dict(family.search)
     halving = dict(family.halving)
+    if halving and row.also is not None:
+        halving["also"] = {**hyperparameters.WITHOUT_ENCODING[column.id], **row.also}
+    layers: list[Mapping[str, Mapping[str, Any]]] = [
+        hyperparameters.DATASET_VALUES.get(column.id, {}),
+        {"model": row.model, "search": row.search if halving else {}},
+        *of_row,
+    ]
     for layer in layers:
         model |= layer.get("model", {})
         training |= layer.get("training", {})
@@ -180,7 +182,6 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         halving |= layer.get("halving", {})
     search = {key: tried for key, tried in search.items() if key.removeprefix("model.") not in row.model}
     if halving:
-        search |= row.search
         halving |= {"apart": "model.embed"} if "model.embed" in search else {}
     encodings = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
     # Chosen for the paper's linear K_embed; rows with another say themselves how the features begin.
@@ -192,7 +193,7 @@ def cell_config(row: Row, column: Column) -> RunConfig:
     name = row.id if target is None else f"{row.id}-{target}"
     chosen = hyperparameters.CHOSEN_FOR_SWEEPS.get(column.id, {}) if row.of_sweep else {}
     if chosen and halving:
-        halving["held"] = []  # keys that are chosen already
+        halving |= {"held": [], "carried": []}  # keys that are chosen already
     values = {"name": name, "data": column.data, "model": model, "training": training, "search": search}
     config = RunConfig.from_dict({**values, "halving": halving} if halving else values)
     return config.with_values(chosen) if chosen else config

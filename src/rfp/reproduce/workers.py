@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from rfp.errors import ArgumentError, FileError, RFPError
-from rfp.reproduce.execute import Failure, RunCell, apart_by_seed, dearest_last, run_missing
+from rfp.reproduce.execute import Failure, NoRoomError, RunCell, apart_by_seed, dearest_last, run_missing
 from rfp.reproduce.mps import multi_process_service
 from rfp.reproduce.spec import Cell
 from rfp.train import OutOfTime, Result, RunConfig, Workspace, read_results, run
@@ -84,7 +85,12 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
 # The rest is the contexts of the processes.
 _MEMORY_SHARED = 0.92
 # Not every error can travel between processes: its kind and its text do.
-_ERRORS: dict[str, type[Exception]] = {"time": OutOfTime, "file": FileError, "argument": ArgumentError}
+_ERRORS: dict[str, type[Exception]] = {
+    "time": OutOfTime,
+    "file": FileError,
+    "argument": ArgumentError,
+    "memory": NoRoomError,
+}
 
 
 def _share(jobs: int, device: torch.device) -> None:
@@ -108,6 +114,11 @@ def _train(
     except (MemoryError, RuntimeError) as error:
         if "out of memory" not in str(error) and not isinstance(error, MemoryError):
             raise
-        reason = str(error).splitlines()[0] or type(error).__name__
-        return "argument", f"{reason}: use fewer --jobs, or lower the sizes in rfp.reproduce.hyperparameters"
+        # After this torch lists the processes on the device, one sentence each.
+        reason = str(error).splitlines()[0].split(" Process ")[0].split(" Including ")[0].rstrip(".")
+        return "memory", f"{reason or type(error).__name__}; use fewer --jobs, or lower rfp.reproduce.hyperparameters"
+    finally:
+        # What this process keeps for its next cell is missing to those beside it.
+        gc.collect()
+        torch.cuda.empty_cache()  # nothing where there is no GPU
     return None

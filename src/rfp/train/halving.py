@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from rfp.errors import ArgumentError
 from rfp.plain_values import as_plain, field_values
 
 if TYPE_CHECKING:  # which hold a plan
-    from rfp.train.results import Result, Trial
+    from rfp.train.results import Result, RunRecord, Trial
     from rfp.train.run_config import RunConfig
 
 # Values that replicas of one program may differ in; every other searched key needs a program of its own.
@@ -33,13 +33,13 @@ class Halving:
     """How the values of ``config.search`` are searched, in three stages.
 
     *Screen*: a balanced design over the keys (every value of a key is tried equally often), then, one at a time,
-    neighbours of the best so far: one key changed to another value, for ordered values the next smaller or larger.
-    Every combination is trained with all (lr, weight decay) pairs. *Longer*: the best combinations with their best
-    pairs, on all splits. *Final*: the best of these at full length, on all splits and seeds. The choice is the best
-    mean validation score of the final stage.
+    neighbours of the best so far: one key changed to another value, for ordered values the next smaller or larger;
+    then what is tried ``also``. Every combination is trained with all (lr, weight decay) pairs. *Longer*: the best
+    combinations with their best pairs, on all splits. *Final*: the best of these at full length, on all splits and
+    seeds. The choice is the best mean validation score of the final stage.
 
     Args:
-        tries: Combinations in the screen.
+        tries: Combinations in the screen, without those tried ``also``.
         designed: How many of them are of the design.
         held: Keys that keep their first value in the design and change in the neighbours alone.
         screen_epochs: Epochs of the first stage.
@@ -52,6 +52,8 @@ class Halving:
         carried: Keys that short runs cannot judge, such as dropout, which pays late: the best of each of their values
             reaches the second stage, whatever the first says of them.
         seed: Seed of the design and the order of neighbours.
+        also: Values of some keys that something else than this search says are good: they are tried with every
+            combination of the other keys. A search takes up the trials of one that is the same without this.
     """
 
     tries: int = 36
@@ -66,6 +68,7 @@ class Halving:
     apart: str = ""
     seed: int = 0
     carried: tuple[str, ...] = ()
+    also: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("held", "carried"):
@@ -75,11 +78,16 @@ class Halving:
         for name in ("tries", "designed", "screen_epochs", "screen_splits", "longer_pairs", "finalists"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"halving: {name} must be at least 1, got {getattr(self, name)}")
+        if not isinstance(self.also, Mapping) or set(self.also) & set(IN_PROGRAM):
+            raise ArgumentError(
+                "halving: also must be a mapping of keys to values, without learning rate and weight decay (all of "
+                f"which are tried), got {self.also!r}"
+            )
 
     @property
     def needs(self) -> set[str]:
         """Keys that a search must have."""
-        return {*IN_PROGRAM, *self.held, *self.carried, *([self.apart] if self.apart else [])}
+        return {*IN_PROGRAM, *self.held, *self.carried, *self.also, *([self.apart] if self.apart else [])}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Halving:
@@ -87,10 +95,11 @@ class Halving:
         return cls(**field_values(cls, values, "halving"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that :meth:`from_dict` reads back; keys of results that are older than ``carried`` stay."""
+        """Plain values that :meth:`from_dict` reads back; keys of results that are older than an option stay."""
         plain: dict[str, Any] = as_plain(self)
-        if not self.carried:
-            del plain["carried"]
+        for newer in ("carried", "also"):
+            if not plain[newer]:
+                del plain[newer]
         return plain
 
 
@@ -125,6 +134,10 @@ class Chosen:
         lr, decay = (self.values[key] for key in IN_PROGRAM)
         return lr, decay
 
+    def made(self, runs: Sequence[RunRecord]) -> bool:
+        """Whether these are its runs, and not of values that were chosen before more was tried."""
+        return bool(runs) and all(run.values == self.values for run in runs)
+
 
 def next_step(
     config: RunConfig, halving: Halving, trials: Sequence[Trial], *, splits: Sequence[int], seeds: Sequence[int]
@@ -132,14 +145,11 @@ def next_step(
     """What is to be trained after these trials; ``None`` when the choice can be made."""
     screened = [trial for trial in trials if trial.stage == SCREEN]
     tried = {point_text(outer_values(trial.values)) for trial in screened}
-    if len(tried) < halving.tries:
-        waiting = (point for point in design(config, halving) if point_text(point) not in tried)
-        # One after the other: the only point of a search of pairs alone has no values.
-        point = next(chain(waiting, _neighbours(config, halving, screened, tried)), None)
-        if point is not None:
-            pairs = tuple((lr, wd) for lr in config.search[IN_PROGRAM[0]] for wd in config.search[IN_PROGRAM[1]])
-            few = tuple(splits[: halving.screen_splits])
-            return HalvingStep(SCREEN, point, pairs, few, tuple(seeds[:1]), halving.screen_epochs)
+    point = next(_points(config, halving, screened, tried), None)
+    if point is not None:
+        pairs = tuple((lr, wd) for lr in config.search[IN_PROGRAM[0]] for wd in config.search[IN_PROGRAM[1]])
+        few = tuple(splits[: halving.screen_splits])
+        return HalvingStep(SCREEN, point, pairs, few, tuple(seeds[:1]), halving.screen_epochs)
     best = screened
     if halving.longer:
         longer = [trial for trial in trials if trial.stage == LONGER]
@@ -156,6 +166,35 @@ def next_step(
         if point_text(outer) not in known:
             return final_step(outer, pairs, splits, seeds)
     return None
+
+
+def _points(
+    config: RunConfig, halving: Halving, screened: Sequence[Trial], tried: set[str]
+) -> Iterator[dict[str, Any]]:
+    """What the screen may try next, the first first; the only point of a search of pairs alone has no values."""
+    if len(tried) < halving.tries:
+        yield from (point for point in design(config, halving) if point_text(point) not in tried)
+        yield from _neighbours(config, halving, screened, tried)
+    yield from (point for point in tried_also(config, halving) if point_text(point) not in tried)
+
+
+def tried_also(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:
+    """The combinations of ``halving.also``."""
+    if not halving.also:
+        return []
+    axes = {
+        key: (halving.also[key],) if key in halving.also else tried
+        for key, tried in config.search.items()
+        if key not in IN_PROGRAM
+    }
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def without_also(config: RunConfig) -> RunConfig | None:
+    """The search that this one takes up; ``None`` if there is none."""
+    if config.halving is None or not config.halving.also:
+        return None
+    return replace(config, halving=replace(config.halving, also={}))
 
 
 def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> list[Chosen]:
@@ -176,12 +215,22 @@ def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> lis
 
 
 def unrecorded(result: Result) -> list[str]:
-    """Alternatives of a choice whose runs a cut has left out, as ``among`` of :class:`Chosen` names them."""
+    """Choices whose runs are not there (a cut has left them out), as ``among`` of :class:`Chosen` names them."""
     config = result.config
     if config.halving is None or not result.runs:
         return []
+    there = {"": result.runs, **result.alternatives}
     found = choices(config, config.halving, result.trials)
-    return [point.among for point in found[1:] if point.among not in result.alternatives]
+    return [point.among for point in found if not point.made(there.get(point.among, ()))]
+
+
+def unfinished(result: Result, splits: Sequence[int], seeds: Sequence[int]) -> bool:
+    """Whether a search that has runs lacks some of its choices, or has more to try."""
+    config = result.config
+    if config.halving is None or not result.runs or not result.trials:
+        return False
+    more = next_step(config, config.halving, result.trials, splits=splits, seeds=seeds)
+    return more is not None or bool(unrecorded(result))
 
 
 def design(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:

@@ -53,7 +53,8 @@ def halve(
         seeds: Seeds of the final stage; the others take the first.
         splits: All splits of the final stage.
         trials: What has been tried before.
-        recorded: Runs of choices that were trained before, by ``among`` of :class:`~rfp.train.halving.Chosen`.
+        recorded: Runs of choices that were trained before, by ``among`` of :class:`~rfp.train.halving.Chosen`; those of
+            values that are not chosen any more are left out.
         save: Gets all trials after each one that is new.
         record: Gets the runs of each choice that is new, as soon as they are known.
         say: Gets a line for each stage, and for each combination that is left out.
@@ -83,7 +84,7 @@ def halve(
     records = {among: list(runs) for among, runs in (recorded or {}).items()}
     # First what is trained already: a cut in what follows does not lose it.
     for point in sorted(found, key=lambda point: point_text(outer_values(point.values)) not in kept):
-        if point.among in records:
+        if point.made(records.get(point.among, ())):
             continue
         outer = outer_values(point.values)
         if point_text(outer) not in kept:  # trained before a cut: found there, or trained to the same weights again

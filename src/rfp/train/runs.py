@@ -15,7 +15,7 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
-from rfp.train.halving import Halving, unrecorded
+from rfp.train.halving import Halving, unfinished, without_also
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
@@ -121,10 +121,10 @@ def run(
     task = loaded.task
     result = Result(config, task.name, task.metric, task.higher_is_better, environment=facts, notes=loaded.notes)
     path = None if workspace.results is None else workspace.results / result.file_name()
-    if path is not None and path.exists() and resume:
-        result = read_result(path)
+    if path is not None and resume:
+        result = read_result(path) if path.exists() else _of_smaller_search(result, workspace)
     missing = _missing(result, seeds, wanted, test)
-    if (missing or unrecorded(result)) and _engine(config, loaded) == "replicas":
+    if (missing or unfinished(result, wanted, seeds)) and _engine(config, loaded) == "replicas":
         kept = None
         if workspace.checkpoints is not None and resume:
             kept = KeptReplicas(workspace.checkpoints / config.key / "replicas")
@@ -141,6 +141,19 @@ def run(
         record = _train_alone(config.with_values(chosen), loaded, seed, split, device, workspace, resume, test=test)
         result = _store(result, [replace(record, values=chosen)], trials, facts, workspace, beside_others=resume)
     return result
+
+
+def _of_smaller_search(result: Result, workspace: Workspace) -> Result:
+    """The result with the trials, and the runs, of a search that this one adds combinations to, if it is there."""
+    smaller = without_also(result.config)
+    if smaller is None or workspace.results is None:
+        return result
+    path = workspace.results / replace(result, config=smaller).file_name()
+    if not path.exists():
+        return result
+    before = read_result(path)
+    workspace.say(f"{result.dataset} {result.config.name}: goes on from the {len(before.trials)} trials in {path}")
+    return replace(before, config=result.config)
 
 
 def _missing(result: Result, seeds: Sequence[int], splits: Sequence[int], test: bool) -> list[tuple[int, int]]:
@@ -177,7 +190,7 @@ def _together(
     )
     trainer = train_with(config)
     whole = {seed for seed in seeds if all(result.has(seed, split) for split in splits)}
-    if config.halving is not None and (not whole or unrecorded(result)):
+    if config.halving is not None and (not whole or unfinished(result, splits, seeds)):
         result = _halved(result, trainer, config.halving, sorted(whole) or seeds, splits, facts, workspace)
         if not whole:
             return result
