@@ -57,10 +57,20 @@ def test_runs_of_the_alternatives_of_a_search(tmp_path: Path) -> None:
     assert check_results(tmp_path).problems == ()
     replace(found, alternatives={}).write(tmp_path)
     (problem,) = check_results(tmp_path).problems
-    assert problem.endswith(f"it was cut before the runs of {name}; the same rfp table goes on")
+    assert problem.endswith(f"it has no runs of {name}; the same rfp table goes on")
     replace(found, alternatives={**found.alternatives, "model.embed=none": found.runs}).write(tmp_path)
     (problem,) = check_results(tmp_path).problems
     assert problem.endswith(f"its alternatives should be ['{name}'], got {sorted([name, 'model.embed=none'])}")
+
+
+def test_the_choice_is_that_of_the_better_runs(tmp_path: Path) -> None:
+    """Whatever the final stage says of them, whose scores are of one draw."""
+    folder = Path(__file__).parents[2] / "results" / "cora"
+    found = next(result for result in map(read_result, sorted(folder.glob("rfp-qr-a-*.json"))) if result.alternatives)
+    (name,) = found.alternatives
+    ours = f"model.embed={found.runs[0].values['model.embed']}"
+    replace(found, runs=found.alternatives[name], alternatives={ours: found.runs}).write(tmp_path)
+    assert any("the best validation score is that of" in line for line in check_results(tmp_path).problems)
 
 
 def test_tuning_has_no_test_score(tmp_path: Path) -> None:

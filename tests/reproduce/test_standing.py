@@ -10,7 +10,7 @@ import pytest
 from rfp.reproduce import TABLES
 from rfp.reproduce.compare import compare
 from rfp.reproduce.standing import Standing, p_value, standings, standings_as_markdown
-from rfp.train.results import Result
+from rfp.train.results import Result, Trial
 from tests.reproduce.results import PART, made_up, results
 
 
@@ -34,6 +34,27 @@ def test_splits_are_the_sample_and_seeds_are_averaged_first() -> None:
     assert p_value(entry) == pytest.approx(expected)
     alone = compare(part, results(made_up(cell, [0.9]))).entries["rfp-qr-A", "texas"]
     assert p_value(alone) is None
+
+
+def test_the_luck_of_a_draw() -> None:
+    """The final stage had 0.91 by one draw for the chosen pair, of which the runs have 0.88 by several."""
+    (cell,) = PART.only(["rfp-qr-A"], ["texas"]).cells(1)
+    halving = cell.config.halving
+    assert halving is not None
+    values = {key: tried[0] for key, tried in cell.config.search.items()}
+    pair = (values["training.lr"], values["training.weight_decay"])
+    found = made_up(cell, [0.8] * 10, val=0.88)
+    runs = tuple(replace(run, values=values) for run in found.runs)
+    final = Trial(values, 0.93, 10, "final", 0, ((0.5, 0.0, 0.93), (*pair, 0.91)))
+    longer = replace(final, stage="longer", pairs=((*pair, 0.99),))
+    searched = replace(found, runs=runs, trials=(longer, final))
+    (one,) = [c for c in standings(results(searched)) if (c.label, c.column) == ("RFP-QR-Â", "Texas")]
+    assert one.entry.ours is not None
+    assert one.entry.ours.luck == pytest.approx(3.0)
+    assert "| +3.00 |" in standings_as_markdown([one])
+    ours = one.entry.ours
+    for luck, text in ((-0.3, "| −0.30 |"), (-0.001, "| 0.00 |"), (None, "| – |")):
+        assert text in standings_as_markdown([replace(one, entry=replace(one.entry, ours=replace(ours, luck=luck)))])
 
 
 def test_products_of_the_same_row_count_where_validation_prefers_them() -> None:

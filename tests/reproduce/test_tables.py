@@ -112,8 +112,7 @@ def test_sweeps_change_one_value_of_what_was_chosen() -> None:
     known = read_results(RESULTS)
     for column in table.columns:
         result = known[cell(2, "rfp-qr-A", column.id).config.key]
-        found = {among: dict(values) for among, values in usual_choices(result).items()}
-        values = found.get("model.embed=linear", found[""])
+        values = dict(usual_choices(result)["model.embed=linear"])
         assert values.pop("model.embed") == "linear"
         expected = {key: value for key, value in values.items() if key in CHOSEN_FOR_SWEEPS[column.id]}
         assert expected == CHOSEN_FOR_SWEEPS[column.id]

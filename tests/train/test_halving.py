@@ -90,7 +90,7 @@ def test_stages_and_what_they_train() -> None:
     chosen, other = choices(CONFIG, HALVING, trials)
     assert chosen.values == best
     assert list(chosen.values) == list(SEARCH)
-    assert other.among == "model.norm=layer"
+    assert (chosen.among, other.among) == ("model.norm=none", "model.norm=layer")
     assert other.values["model.norm"] == "layer"
     assert other.val < chosen.val
 

@@ -14,9 +14,10 @@ import torch
 from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError
 from rfp.train import RunConfig, Workspace, read_results, run
+from rfp.train.halving import recorded_runs
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.node_halving import halve
-from rfp.train.results import Trial, read_result
+from rfp.train.results import RunRecord, Trial, read_result
 from rfp.train.runs import OutOfTime
 
 CPU = torch.device("cpu")
@@ -93,16 +94,33 @@ def test_tuning_never_reads_the_test_part(club: LoadedTask) -> None:
 def test_runs_are_those_of_the_best_validation_score(club: LoadedTask) -> None:
     halved = halve(NodeTrainer(CONFIG, club, CPU), CONFIG.halving, seeds=[0, 1], splits=[0, 1, 2])
     final = [trial for trial in halved.trials if trial.stage == "final"]
-    best = max(final, key=lambda trial: trial.val)
     assert len(halved.runs) == 6
-    assert all(run.values == {key: best.values[key] for key in SEARCH} for run in halved.runs)
     (name, others), *rest = halved.alternatives.items()
     assert not rest
-    assert name == f"model.backbone={others[0].values['model.backbone']}"
-    assert others[0].values["model.backbone"] != best.values["model.backbone"]
-    # The choice, trained by itself.
-    alone = run(replace(CONFIG.with_values(halved.runs[0].values), search={}), seeds=[0, 1])
-    assert [r.metrics for r in alone.runs] == [r.metrics for r in halved.runs]
+    assert {name, halved.chosen} == {"model.backbone=mlp", "model.backbone=gcn"}
+    for among, runs in ((halved.chosen, halved.runs), (name, others)):
+        same = [trial for trial in final if f"model.backbone={trial.values['model.backbone']}" == among]
+        best = max(same, key=lambda trial: trial.val)
+        assert all(run.values == {key: best.values[key] for key in SEARCH} for run in runs)
+        # Trained by itself.
+        alone = run(replace(CONFIG.with_values(runs[0].values), search={}), seeds=[0, 1])
+        assert [r.metrics for r in alone.runs] == [r.metrics for r in runs]
+    scores = [sum(r.metrics["val"] for r in runs) for runs in (halved.runs, others)]
+    assert scores[0] >= scores[1]
+
+
+def test_what_is_tested_decides_and_not_the_luck_of_an_epoch(club: LoadedTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same search with runs whose validation scores say the contrary of the final stage."""
+    usual = halve(NodeTrainer(CONFIG, club, CPU), CONFIG.halving, seeds=[0, 1], splits=[0, 1, 2])
+    records = NodeTrainer.records
+
+    def contrary(self: NodeTrainer, *args: Any) -> list[RunRecord]:
+        return [replace(r, metrics={**r.metrics, "val": 1 - r.metrics["val"]}) for r in records(self, *args)]
+
+    monkeypatch.setattr(NodeTrainer, "records", contrary)
+    other = halve(NodeTrainer(CONFIG, club, CPU), CONFIG.halving, seeds=[0, 1], splits=[0, 1, 2])
+    assert other.chosen in usual.alternatives
+    assert [r.metrics["test"] for r in other.runs] == [r.metrics["test"] for r in usual.alternatives[other.chosen]]
 
 
 def test_a_cut_search_goes_on_from_its_result_file(tmp_path: Path) -> None:
@@ -154,8 +172,8 @@ def test_a_choice_that_is_trained_outlives_a_cut(tmp_path: Path) -> None:
     with pytest.raises(OutOfTime):
         run(CONFIG, seeds=[0, 1], workspace=Workspace(results=tmp_path, device="cpu", tick=tick))
     part = read_result(path)
-    assert [r.metrics for r in part.runs] == [r.metrics for r in whole.runs]
-    assert part.alternatives == {}
+    assert not part.runs  # which of the two it is will be told by the runs of both
+    assert [r.metrics for r in part.alternatives[f"model.backbone={choice}"]] == [r.metrics for r in whole.runs]
     trained: list[str] = []
     done = run(
         CONFIG,
@@ -165,7 +183,8 @@ def test_a_choice_that_is_trained_outlives_a_cut(tmp_path: Path) -> None:
     assert {what.split()[-1] for what in trained} == {"chosen"}  # the other backbone alone
     assert [r.metrics for r in done.alternatives[name]] == [r.metrics for r in others]
     assert read_result(path) == done
-    assert [r.device for r in done.runs] == [r.device for r in part.runs]
+    assert [r.metrics for r in done.runs] == [r.metrics for r in whole.runs]
+    assert [r.device for r in done.runs] == [r.device for r in part.alternatives[f"model.backbone={choice}"]]
 
 
 def test_a_search_with_more_to_try_takes_up_the_smaller_one(tmp_path: Path) -> None:
@@ -188,10 +207,9 @@ def test_a_search_with_more_to_try_takes_up_the_smaller_one(tmp_path: Path) -> N
     finals = [trial for trial in after.trials if trial.stage == "final"]
     best = max(finals, key=lambda trial: trial.val)
     assert best not in before.trials  # else this shows nothing
-    recorded = {"": after.runs, **after.alternatives}
-    for among, runs in recorded.items():
+    for among, runs in recorded_runs(after).items():
         name, _, value = among.partition("=")
-        top = max((t for t in finals if not name or t.values[name] == value), key=lambda trial: trial.val)
+        top = max((t for t in finals if t.values[name] == value), key=lambda trial: trial.val)
         assert all(run.values == {key: top.values[key] for key in wide} for run in runs)
         alone = run(replace(larger.with_values(runs[0].values), search={}, halving=None), seeds=[0, 1])
         assert [r.metrics for r in alone.runs] == [r.metrics for r in runs]

@@ -13,7 +13,7 @@ from typing import Any
 from rfp.reproduce.compare import compare, edges
 from rfp.reproduce.render import as_csv
 from rfp.reproduce.tables import TABLES
-from rfp.train.halving import choices, unfinished, unrecorded
+from rfp.train.halving import choices, decided, recorded_runs, unfinished, unrecorded
 from rfp.train.results import Result, by_key, read_result
 
 # Below a folder of this name are results of tuning, which have no test score.
@@ -102,14 +102,17 @@ def _choice_problems(result: Result) -> Iterator[str]:
         if not found:
             yield "it has runs, but its search has no final stage"
             return
-        best = found[0].values
-        expected = {point.among for point in found[1:]}
-        if cut := [among for among in unrecorded(result) if among]:
-            yield f"it was cut before the runs of {', '.join(cut)}; the same rfp table goes on"
-        elif unfinished(result, *(sorted({getattr(run, name) for run in result.runs}) for name in ("split", "seed"))):
+        if cut := unrecorded(result):
+            yield f"it has no runs of {', '.join(cut) or 'its choice'}; the same rfp table goes on"
+            return
+        if unfinished(result, *(sorted({getattr(run, name) for run in result.runs}) for name in ("split", "seed"))):
             yield "its search has more to try; the same rfp table goes on"
-        elif set(result.alternatives) != expected:
-            yield f"its alternatives should be {sorted(expected)}, got {sorted(result.alternatives)}"
+        runs = recorded_runs(result)
+        chosen_point = decided(found, runs)
+        best = chosen_point.values
+        if set(runs) != {point.among for point in found}:
+            expected = sorted({point.among for point in found} - {chosen_point.among})
+            yield f"its alternatives should be {expected}, got {sorted(result.alternatives)}"
     else:
         finished = [trial for trial in result.trials if math.isfinite(trial.val)]
         if not finished:

@@ -11,7 +11,7 @@ from typing import Any
 from rfp.data.metrics import METRICS
 from rfp.reproduce.paper import PaperNumber, find, paper_numbers
 from rfp.reproduce.spec import Cell, TableSpec
-from rfp.train.halving import IN_PROGRAM
+from rfp.train.halving import IN_PROGRAM, score_by_one_draw
 from rfp.train.results import Result, RunRecord
 from rfp.train.run_config import RunConfig
 
@@ -38,6 +38,8 @@ class Ours:
         earlier: Whether it is a result of another config of that name, shown until there is one of the table's own.
         linear: The best result with the paper's linear K_embed, where the choice fell on products.
         scores: Scores of each run, by seed and split.
+        luck: How much higher the mean validation score by one draw was, whose best epochs were taken, than ``val``,
+            for which predictions are averaged over draws; ``None`` where no search tells.
     """
 
     mean: float
@@ -52,6 +54,7 @@ class Ours:
     earlier: bool = False
     linear: Ours | None = None
     scores: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    luck: float | None = None
 
     @property
     def by_products(self) -> bool:
@@ -166,10 +169,12 @@ def _measured(cell: Cell, result: Result, all_runs: Sequence[RunRecord], metric:
     scale = 100.0 if metric in _PERCENT else 1.0
     mean, std = kept.mean_std("test")
     values = runs[0].values if all(run.values == runs[0].values for run in runs) else {}
+    val = kept.mean_std("val")[0]
+    by_one_draw = score_by_one_draw(result, runs)
     return Ours(
         mean=scale * mean,
         std=scale * std,
-        val=scale * kept.mean_std("val")[0],
+        val=scale * val,
         num_runs=len(runs),
         wanted=len(wanted) if not earlier else len(runs),
         num_seeds=len({run.seed for run in runs}),
@@ -178,6 +183,7 @@ def _measured(cell: Cell, result: Result, all_runs: Sequence[RunRecord], metric:
         edges=edges(result.config, values),
         earlier=earlier,
         scores={(run.seed, run.split): scale * run.metrics["test"] for run in runs},
+        luck=None if by_one_draw is None else scale * (by_one_draw - val),
     )
 
 

@@ -112,8 +112,8 @@ def standings_as_markdown(cells: Sequence[Standing]) -> str:
         f"{len(cells)} cells: {counts['at or better']} at or better than printed, {counts['below']} below, "
         f"{counts['not run']} not run.",
         "",
-        "| table | row | data | ours | paper | difference | | significant |",
-        "|---|---|---|---|---|---|---|---|",
+        "| table | row | data | ours | paper | difference | | significant | a draw's luck |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for cell in cells:
         ours, paper, decimals = cell.entry.ours, cell.entry.paper, cell.entry.decimals
@@ -127,9 +127,10 @@ def standings_as_markdown(cells: Sequence[Standing]) -> str:
             difference = f"{ours.mean - paper.mean:+.{decimals}f}".replace("-", "−")
         lines.append(
             f"| {cell.table} | {cell.label} | {cell.column} | {number} | {paper.mean:.{decimals}f} | {difference} | "
-            f"{cell.verdict} | {_significance(cell)} |"
+            f"{cell.verdict} | {_significance(cell)} | {_luck(cell)} |"
         )
     lines += ["", *([f"{PRODUCTS} {_PRODUCTS_NOTE}"] if any(cell.by_products for cell in cells) else [])]
+    lines += ["", _LUCK_NOTE] if any(_luck(cell) != "–" for cell in cells) else []
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -137,6 +138,18 @@ _PRODUCTS_NOTE = (
     "validation prefers products of the trajectory as K_embed, beyond the paper, with the row's operators, "
     "normalisation and architecture; beside it the paper's linear K_embed"
 )
+
+
+_LUCK_NOTE = (
+    "a draw's luck: how much higher the validation score by the one draw was whose best epochs were taken than that of "
+    "predictions averaged over draws; 0.00 where a model hardly reads what is drawn"
+)
+
+
+def _luck(cell: Standing) -> str:
+    luck = None if cell.entry.ours is None else cell.entry.ours.luck
+    # + 0.0: what rounds to zero has no sign.
+    return "–" if luck is None else f"{round(luck, 2) + 0.0:+.2f}".replace("-", "−").replace("+0.00", "0.00")
 
 
 def _significance(cell: Standing) -> str:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from rfp.errors import ArgumentError
@@ -48,7 +49,8 @@ class Halving:
         longer_pairs: Pairs of each of them.
         longer_epochs: Epochs of the second stage.
         finalists: Points (combinations with their pair) in the third.
-        apart: A key whose every value reaches the final stage, so that the best of each value is known.
+        apart: A key whose every value reaches the final stage, so that the best of each value is known; between them
+            decide the validation scores of their runs (:func:`decided`).
         carried: Keys that short runs cannot judge, such as dropout, which pays late: the best of each of their values
             reaches the second stage, whatever the first says of them.
         seed: Seed of the design and the order of neighbours.
@@ -121,8 +123,8 @@ class Chosen:
 
     Args:
         values: Values of every searched key.
-        val: Their mean validation score.
-        among: Empty for the choice itself, ``"KEY=VALUE"`` for the best among the points with that value.
+        val: Their mean validation score in the final stage.
+        among: ``"KEY=VALUE"`` of the value of ``apart`` that it is the best of; empty if nothing is kept apart.
     """
 
     values: Mapping[str, Any]
@@ -198,7 +200,7 @@ def without_also(config: RunConfig) -> RunConfig | None:
 
 
 def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> list[Chosen]:
-    """The choice by mean validation score of the final stage, then the best of each other value of ``apart``."""
+    """The best by mean validation score of the final stage: of every value of ``apart``, or of all; the best first."""
     points = []
     for trial in trials:
         if trial.stage == FINAL and not trial.refused:
@@ -206,12 +208,44 @@ def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> lis
                 found = {**trial.values, **dict(zip(IN_PROGRAM, (lr, wd), strict=True))}
                 points.append(Chosen({key: found[key] for key in config.search}, val))
     points.sort(key=lambda point: -point.val)
-    chosen = points[:1]
-    for value in config.search.get(halving.apart, ()):
-        same = [point for point in points if point.values[halving.apart] == value]
-        if same and same[0] is not chosen[0]:
-            chosen.append(Chosen(same[0].values, same[0].val, f"{halving.apart}={value}"))
-    return chosen
+    best: dict[str, Chosen] = {}
+    for point in points:
+        among = _among(halving, point.values)
+        best.setdefault(among, replace(point, among=among))
+    return list(best.values())
+
+
+def decided(found: Sequence[Chosen], runs: Mapping[str, Sequence[RunRecord]]) -> Chosen:
+    """Which of some choices it is: that whose runs have the best mean validation score.
+
+    While it is trained a run is judged by one draw of the random features, and the best of its epochs is lucky: the
+    more so the more a model reads of them. The scores of runs are of what will be tested, predictions averaged over
+    draws.
+    """
+    return max(found, key=lambda point: fmean(run.metrics["val"] for run in runs[point.among]))
+
+
+def score_by_one_draw(result: Result, runs: Sequence[RunRecord]) -> float | None:
+    """What the final stage says of the values of these runs; ``None`` if it did not train them."""
+    pair = tuple(runs[0].values.get(key) for key in IN_PROGRAM)
+    point = point_text(outer_values(runs[0].values))
+    for trial in result.trials:
+        if trial.stage == FINAL and point_text(outer_values(trial.values)) == point:
+            found = [val for lr, wd, val in trial.pairs if (lr, wd) == pair]
+            if found:
+                return found[0]
+    return None
+
+
+def recorded_runs(result: Result) -> dict[str, tuple[RunRecord, ...]]:
+    """The runs of a result's choice and of its alternatives, by ``among`` of :class:`Chosen`."""
+    halving = result.config.halving
+    own = {_among(halving, result.runs[0].values): result.runs} if halving is not None and result.runs else {}
+    return {**result.alternatives, **own}
+
+
+def _among(halving: Halving, values: Mapping[str, Any]) -> str:
+    return f"{halving.apart}={values[halving.apart]}" if halving.apart else ""
 
 
 def unrecorded(result: Result) -> list[str]:
@@ -219,7 +253,7 @@ def unrecorded(result: Result) -> list[str]:
     config = result.config
     if config.halving is None or not result.runs:
         return []
-    there = {"": result.runs, **result.alternatives}
+    there = recorded_runs(result)
     found = choices(config, config.halving, result.trials)
     return [point.among for point in found if not point.made(there.get(point.among, ()))]
 

@@ -14,6 +14,7 @@ from rfp.train.halving import (
     Halving,
     HalvingStep,
     choices,
+    decided,
     final_step,
     next_step,
     outer_values,
@@ -26,9 +27,13 @@ from rfp.train.trained_replicas import TrainedReplica
 
 @dataclass(frozen=True)
 class Halved:
-    """The runs of the chosen values, all trials, and the runs of the best of each other value of ``apart``."""
+    """The runs of the chosen values, which they are, all trials, and the runs of the others.
+
+    ``chosen`` and the keys of ``alternatives`` are :attr:`rfp.train.halving.Chosen.among`.
+    """
 
     runs: list[RunRecord]
+    chosen: str
     trials: list[Trial]
     alternatives: dict[str, tuple[RunRecord, ...]] = field(default_factory=dict)
 
@@ -92,8 +97,9 @@ def halve(
             _, kept[point_text(outer)] = _tried(trainer, step, f"{trainer.loaded.task.name} {config.name} chosen")
         records[point.among] = trainer.records(kept[point_text(outer)], point.pair, point.values)
         record(point.among, records[point.among])
-    chosen, *others = found
-    return Halved(records[chosen.among], done, {point.among: tuple(records[point.among]) for point in others})
+    chosen = decided(found, records)
+    others = {point.among: tuple(records[point.among]) for point in found if point is not chosen}
+    return Halved(records[chosen.among], chosen.among, done, others)
 
 
 def _tried(trainer: NodeTrainer, step: HalvingStep, what: str) -> tuple[Trial, list[TrainedReplica]]:

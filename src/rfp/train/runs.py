@@ -15,7 +15,7 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
-from rfp.train.halving import Halving, unfinished, without_also
+from rfp.train.halving import Halving, recorded_runs, unfinished, without_also
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
@@ -230,15 +230,15 @@ def _halved(
         result = _store(result, [], trials, facts, workspace)
 
     def record(among: str, runs: Sequence[RunRecord]) -> None:
-        nonlocal result
-        if among:
-            result = replace(result, alternatives={**result.alternatives, among: tuple(runs)})
-        result = _store(result, [] if among else runs, None, facts, workspace)
+        nonlocal result  # none of them is the choice until all have their runs
+        here = tuple(replace(run, device=facts["device"]) for run in runs)
+        open_yet = replace(result, runs=(), alternatives={**recorded_runs(result), among: here})
+        result = _store(open_yet, [], None, facts, workspace)
 
     wanted = {(seed, split) for seed in seeds for split in splits}
     recorded = {
         among: runs
-        for among, runs in {"": result.runs, **result.alternatives}.items()
+        for among, runs in recorded_runs(result).items()
         if wanted <= {(run.seed, run.split) for run in runs}
     }
     halved = halve(
@@ -252,7 +252,9 @@ def _halved(
         record=record,
         say=workspace.say,
     )
-    return _store(replace(result, alternatives=halved.alternatives), [], halved.trials, facts, workspace)
+    there = recorded_runs(result)
+    others = {among: there[among] for among in halved.alternatives}
+    return _store(replace(result, runs=there[halved.chosen], alternatives=others), [], halved.trials, facts, workspace)
 
 
 def _chosen(
