@@ -245,6 +245,17 @@ def test_recorded_steps_are_the_same_training(
     assert static.metrics["val_loss"] == pytest.approx(plain.metrics["val_loss"], rel=1e-2)
 
 
+def test_recorded_steps_climb_before_they_update(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from rfp.train.training_loop import TrainingLoop
+
+    encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2}
+    usual, sharp = (config({"dropout": 0.0, "encodings": [encoding]}, epochs=3, sharpness=rho) for rho in (0.0, 0.5))
+    losses = [run(settings).metrics["train_loss"] for settings in (usual, sharp)]
+    monkeypatch.setattr(TrainingLoop, "record_on", ("cpu",))
+    assert run(sharp, folder=tmp_path).metrics["train_loss"] == pytest.approx(losses[1], rel=1e-3)
+    assert abs(losses[0] - losses[1]) > 1e-2 * losses[1]
+
+
 def test_learned_operators_have_their_own_learning_rate(tmp_path: Path) -> None:
     """With a factor of 0 they stay as they were drawn; the rest of the model learns."""
     encoding = {"name": "rfp", "num_channels": 2, "num_steps": 2, "operators": ["learned"], "normalization": "l2"}
