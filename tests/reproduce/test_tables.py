@@ -174,7 +174,7 @@ def test_one_grid_and_as_many_tries_for_every_row_of_table_2() -> None:
         search, halving = found.config.search, found.config.halving
         assert halving is not None
         assert halving.tries == 36
-        if (found.column.id, found.row.id) == ("pubmed", "rfp-qr-LAS-dss"):  # a try takes half a minute
+        if (found.column.id, found.row.id) == ("pubmed", "rfp-qr-LAS-dss"):  # a try is dear
             searched = {key: tried for key, tried in search.items() if len(tried) > 1}
             assert set(searched) == {*IN_PROGRAM, "training.operator_lr", "model.embed"}
             assert {key: tried[0] for key, tried in search.items()}.items() >= WITHOUT_ENCODING["pubmed"].items()

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from rfp.errors import ArgumentError, FileError
-from rfp.reproduce.workers import _share, workers
+from rfp.reproduce.execute import NoRoomError
+from rfp.reproduce.workers import _ERRORS, _share, _train, workers
 from rfp.train import RunConfig, Workspace, run
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 2}
@@ -28,6 +29,28 @@ def test_processes_share_the_memory_of_a_gpu(device: str, number: int, monkeypat
     assert 0 < 4 * share < 1
     assert type(where) is int  # torch refuses "cuda" without its number
     assert where == number
+
+
+def test_too_little_memory_is_one_line_and_what_was_kept_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch says it on a GPU that others use too."""
+    said = (
+        "CUDA out of memory. Tried to allocate 1.45 GiB. GPU 0 has a total capacity of 139.80 GiB of which 6.21 GiB is "
+        "free. Process 510 has 66.00 MiB memory in use. Including non-PyTorch memory, this process has 64.07 GiB."
+    )
+
+    def full(*args: Any, **more: Any) -> None:
+        raise torch.OutOfMemoryError(said)
+
+    emptied: list[bool] = []
+    monkeypatch.setattr("rfp.reproduce.workers.run", full)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
+    kind, reason = _train(CONFIG.to_dict(), [0], [0], {}) or ("", "")
+    assert reason == f"{said[: said.index('. Process')]}; use fewer --jobs, or lower rfp.reproduce.hyperparameters"
+    assert emptied == [True]
+    assert _ERRORS[kind] is NoRoomError
+    said = "a bug"
+    with pytest.raises(RuntimeError, match=said):
+        _train(CONFIG.to_dict(), [0], [0], {})
 
 
 def test_processes_share_the_memory_of_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

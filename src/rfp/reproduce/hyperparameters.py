@@ -200,8 +200,8 @@ _LEARNED_ON_LARGE_GRAPHS: dict[str, dict[str, Any]] = {
     },
 }
 
-# On 20,000 nodes, which have 400 million pairs, a try takes half a minute: the backbone is the one chosen without any
-# encoding, which RFP-QR-DSS chose too, with unit columns and 16 channels.
+# 20,000 nodes have 400 million pairs, which makes a try dear: the backbone is the one chosen without any encoding, and
+# by RFP-QR-DSS too, with unit columns and 16 channels.
 _LEARNED_ON_PUBMED: dict[str, dict[str, Any]] = {
     "search": {
         **{key: (value,) for key, value in WITHOUT_ENCODING["pubmed"].items()},

@@ -19,9 +19,11 @@ from rfp.train.halving import (
     next_step,
     outer_values,
     point_text,
+    tried_also,
 )
 from rfp.train.node_grid import NodeTrainer, mean_validation
 from rfp.train.results import RunRecord, Trial
+from rfp.train.run_config import RunConfig
 from rfp.train.trained_replicas import TrainedReplica
 
 
@@ -71,7 +73,7 @@ def halve(
     while (step := next_step(config, halving, done, splits=splits, seeds=seeds)) is not None:
         if step.stage != stage:
             stage = step.stage
-            say(f"{stage}: {_progress(halving, done)}")
+            say(f"{stage}: {_progress(config, halving, done)}")
         what = f"{trainer.loaded.task.name} {config.name} {stage} {sum(t.stage == stage for t in done) + 1}"
         trial, trained = _tried(trainer, step, what)
         if trial.refused:
@@ -119,6 +121,8 @@ def _tried(trainer: NodeTrainer, step: HalvingStep, what: str) -> tuple[Trial, l
     return Trial(values, scores[0][2], num_runs, step.stage, epochs, tuple(scores), seconds), trained
 
 
-def _progress(halving: Halving, done: Sequence[Trial]) -> str:
+def _progress(config: RunConfig, halving: Halving, done: Sequence[Trial]) -> str:
+    if not done:
+        return f"at most {halving.tries + len(tried_also(config, halving))} combinations to try"
     best = max((trial.val for trial in done if not trial.refused), default=math.nan)
-    return f"{len(done)} trials so far, the best validation score is {best:.4f}" if done else f"{halving.tries} to try"
+    return f"{len(done)} trials so far, the best validation score is {best:.4f}"
