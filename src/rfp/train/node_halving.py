@@ -31,7 +31,7 @@ from rfp.train.trained_replicas import TrainedReplica
 class Halved:
     """The runs of the chosen values, which they are, all trials, and the runs of the others.
 
-    ``chosen`` and the keys of ``alternatives`` are :attr:`rfp.train.halving.Chosen.among`.
+    ``chosen`` and the keys of ``alternatives`` are the ``among`` of :class:`~rfp.train.halving.Chosen`.
     """
 
     runs: list[RunRecord]
