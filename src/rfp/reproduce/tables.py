@@ -178,8 +178,8 @@ TABLES: dict[int, TableSpec] = {
         },
         notes=(
             _ENCODINGS_NOTE,
-            "rows with a k or P of their own, and the one with S^learn and no DSS, change that alone: all else but lr and "
-            "weight decay is what the 36 tries of RFP-QR-Â gave among linear K_embeds",
+            "rows with a k or P of their own, and the one with S^learn and no DSS, change that alone: all else but lr "
+            "and weight decay is what the 36 tries of RFP-QR-Â gave among linear K_embeds",
         ),
     ),
     7: TableSpec(
