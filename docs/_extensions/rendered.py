@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from generated_files import DOCS, PARTS, ROOT, write
 from sphinx.application import Sphinx
@@ -79,6 +80,33 @@ def products_tried() -> str:
     return "\n".join(lines)
 
 
+# Results of a perceptron that reads one encoding and no node features -> what it reads.
+READ_ALONE = {
+    "structure-random": "random numbers",
+    "structure-linear": "RFP-QR, linear",
+    "structure-products": "RFP-QR, products",
+    "structure-random-walk": "return probabilities",
+    "structure-eigenvectors": "eigenvectors",
+}
+
+
+def structure_alone() -> str:
+    """Validation accuracies of encodings without node features; on the same splits, of node features without encoding."""
+    tuned = read_results(RESULTS / "tuning").values()
+    found = {(r.config.data.name, r.config.name): r for r in tuned if r.config.name in READ_ALONE}
+    chosen = {r.config.data.name: r for r in read_results(RESULTS).values() if r.config.name == "mlp" and r.config.halving}
+    lines = [f"| | splits | {' | '.join(READ_ALONE.values())} | node features |", "|---" * (len(READ_ALONE) + 3) + "|"]
+    for column in TABLES[2].columns:
+        results = [found[column.id, name] for name in READ_ALONE if (column.id, name) in found]
+        if len(results) < len(READ_ALONE):
+            continue
+        splits = {run.split for run in results[0].runs}
+        of_features = [run.metrics["val"] for run in chosen[column.id].runs if run.split in splits and run.seed == 0]
+        values = [*(result.mean_std("val")[0] for result in results), fmean(of_features)]
+        lines.append(f"| {column.label} | {len(splits)} | {' | '.join(f'{100 * value:.1f}' for value in values)} |")
+    return "\n".join(lines)
+
+
 def extras() -> str:
     """What each extra brings, from the project's metadata."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -141,6 +169,7 @@ def generate(app: Sphinx) -> None:
         "cells": cells,
         "extras": extras,
         "products-tried": products_tried,
+        "structure-alone": structure_alone,
         "benchmark": speed["table"],
         "counting": speed["count_table"],
         "partitioned-growth": partitioned_growth,

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
-from rfp.data.cleaned_graphs import normalize_features, remove_self_loops, symmetrize
+from rfp.data.cleaned_graphs import drop_features, normalize_features, remove_self_loops, symmetrize
 from rfp.data.collection import GraphCollection
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
@@ -88,3 +88,15 @@ def test_features_as_pyg_normalises_them() -> None:
     categories = Data(x=torch.ones(3, 1, dtype=torch.long), edge_index=data.edge_index)
     with pytest.raises(ArgumentError, match="int64"):
         normalize_features(GraphCollection.from_data_list([categories]))
+
+
+def test_dropped_features_leave_all_else() -> None:
+    data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]), edge_attr=torch.ones(2, 1))
+    graphs = GraphCollection.from_data_list([data])
+    got = drop_features(graphs).check()
+    assert got.x is None
+    assert torch.equal(got.edge_index, graphs.edge_index)
+    assert got.edge_attr is graphs.edge_attr
+    assert graphs.x is not None  # as it was
+    with pytest.raises(ArgumentError, match="no node features here"):
+        drop_features(got)

@@ -1,5 +1,6 @@
 """Configs of runs: read, checked, changed by dotted key, and told apart by their key."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from rfp.data import load
 from rfp.errors import ArgumentError, FileError
-from rfp.train import RunConfig, TrainingConfig, read_config
+from rfp.nn import RFPModel
+from rfp.train import RunConfig, TrainingConfig, read_config, run
 
 PLAIN: dict[str, Any] = {
     "name": "try",
@@ -45,6 +47,13 @@ def test_values_by_dotted_key() -> None:
         ({"training": {"learning_rate": 1}}, "a key of the training config must be one of .*, got 'learning_rate'"),
         ({"model": {"depth": 1}}, "a key of the model's config must be one of .*, got 'depth'"),
         ({"data": {"nam": "texas"}}, "a key of the data config must be one of .*, got 'nam'"),
+        *[
+            (
+                {"data": {"name": "texas", "drop_features": True, key: True}},
+                f"drop_features leaves no features for {key}",
+            )
+            for key in ("normalize_features", "identity_features")
+        ],
         ({"training": {"lr": 0}}, "lr must be positive, got 0"),
         ({"training": {"epochs": 0}}, "epochs must be at least 1, got 0"),
         ({"training": {"epochs": 1.5}}, "epochs must be an integer, got 1.5"),
@@ -90,6 +99,30 @@ def test_the_data_fills_in_the_model() -> None:
     assert (model.task, model.out_channels, model.in_channels) == ("node", 4, 34)
     assert model.encodings[0].seed == 7  # another seed, other draws
     assert config.model_config(load(club)).encodings[0].seed == 0
+
+
+def test_without_features_a_model_reads_its_encodings_alone() -> None:
+    club = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.5, 0.25, 0.25], "drop_features": True}
+    config = RunConfig.from_dict(
+        {
+            "data": club,
+            "model": {"backbone": "gcn", "norm": "none", "encodings": [{"name": "rnf"}]},
+            "training": {"epochs": 2},
+        }
+    )
+    loaded = load(club)
+    assert config.model_config(loaded).in_channels == 0
+    molecules = replace(loaded, task=replace(loaded.task, categorical="zinc"))
+    assert config.model_config(molecules).node_encoder == "none"
+    with_features = RunConfig.from_dict({**config.to_dict(), "data": {**club, "drop_features": False}})
+    assert config.key != with_features.key
+    propagates = config.with_values({"model.encodings": [{"name": "sgc"}]})
+    with pytest.raises(ArgumentError, match="encoding 'sgc' propagates node features, and there are none"):
+        propagates.model_config(loaded)
+    size = RFPModel(config.model_config(loaded)).num_parameters  # 16 random numbers a node into the first map, no x
+    for engine in ("replicas", "lightning"):
+        (done,) = run(config.with_values({"training.engine": engine})).runs
+        assert done.num_parameters == size
 
 
 def test_files(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ class DataConfig:
             share neighbours, or ``"both"``.
         hard_negatives: For links: hard negatives of each edge.
         identity_features: For links: ``x`` is the identity matrix, a feature for each node, whatever the graph has.
+        drop_features: Leave ``x`` out, so that a model reads the graph and its encodings alone.
 
     Example:
         >>> DataConfig.from_dict({"name": "texas", "undirected": False}).undirected
@@ -56,7 +57,7 @@ class DataConfig:
         ...
         rfp.errors.ArgumentError: a key of the data config must be one of 'name', 'path', 'class', 'args', 'parts', \
 'level', 'kind', 'metric', 'target', 'undirected', 'self_loops', 'normalize_features', 'random_split', 'num_splits', \
-'split_seed', 'time', 'negatives', 'hard_negatives', 'identity_features', got 'undirectd'
+'split_seed', 'time', 'negatives', 'hard_negatives', 'identity_features', 'drop_features', got 'undirectd'
     """
 
     name: str | None = None
@@ -78,6 +79,7 @@ class DataConfig:
     negatives: str = "both"
     hard_negatives: int = 500
     identity_features: bool = False
+    drop_features: bool = False
 
     def __post_init__(self) -> None:
         given = [key for key in ("name", "path", "dataset_class") if getattr(self, key) is not None]
@@ -95,6 +97,9 @@ class DataConfig:
             raise ArgumentError(f"parts needs the keys {', '.join(PARTS)}, got {', '.join(self.parts)}")
         if self.random_split is not None:
             object.__setattr__(self, "random_split", tuple(self.random_split))  # a list in a config file
+        for key in ("normalize_features", "identity_features"):
+            if self.drop_features and getattr(self, key):
+                raise ArgumentError(f"drop_features leaves no features for {key}; set one of them alone")
         self._check_named()
 
     def _check_named(self) -> None:

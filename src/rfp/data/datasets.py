@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rfp.data import geom_gcn, ogb, planetoid, zinc
-from rfp.data.cleaned_graphs import normalize_features, remove_self_loops, symmetrize
+from rfp.data.cleaned_graphs import drop_features, normalize_features, remove_self_loops, symmetrize
 from rfp.data.counting import generate_counting, read_counting
 from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS
 from rfp.data.data_config import DataConfig
@@ -214,6 +214,8 @@ def load(
         graphs = symmetrize(graphs)
     if config.normalize_features:
         graphs = normalize_features(graphs)
+    if config.drop_features:
+        graphs = drop_features(graphs)
     loaded = replace(loaded, graphs=graphs)
     if loaded.links is None and "link" in (config.level, loaded.task.level.name):
         known = loaded.task.metric if loaded.task.kind == "link" else DEFAULT_METRIC

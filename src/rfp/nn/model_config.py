@@ -238,6 +238,7 @@ class ModelConfig:
             )
         if not self.encodings and not self.in_channels and self.node_encoder == "none":
             raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")
+        self._check_features()
         self._check_products()
         several = sorted({e.num_trajectories for e in self.encodings if isinstance(e, RFPEncoding)} - {1})
         if len(several) > 1:
@@ -253,6 +254,15 @@ class ModelConfig:
                 "or leave it out"
             )
         return layers
+
+    def _check_features(self) -> None:
+        if self.in_channels or self.node_encoder != "none":
+            return
+        names = {kind: name for name, kind in BASELINES.items()}
+        for e in self.encodings:
+            if isinstance(e, NodeEncodingTransform) and e.needs_x:
+                name = names.get(type(e), type(e).__name__)
+                raise ArgumentError(f"encoding {name!r} propagates node features, and there are none; leave it out")
 
     def _check_products(self) -> None:
         if self.pair_products and self.task != "link":

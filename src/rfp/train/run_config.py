@@ -259,7 +259,7 @@ def read_config(path: Path) -> RunConfig:
 def _from_data(loaded: LoadedTask, backbone: str) -> dict[str, Any]:
     task, graphs = loaded.task, loaded.graphs
     found: dict[str, Any] = {"task": task.level.name, "out_channels": task.num_outputs}
-    if task.categorical is not None:
+    if graphs.x is not None and task.categorical is not None:
         found["node_encoder"] = task.categorical
     elif graphs.x is not None:
         found["in_channels"] = graphs.x.size(-1) if graphs.x.dim() > 1 else 1
