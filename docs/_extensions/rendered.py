@@ -83,7 +83,9 @@ def products_tried() -> str:
 # Results of a perceptron that reads one encoding and no node features -> what it reads.
 READ_ALONE = {
     "structure-random": "random numbers",
-    "structure-linear": "RFP-QR, linear",
+    "structure-linear": "RFP-QR, linear, drawn anew",
+    "structure-kept": "RFP-QR, linear, one draw kept",
+    "structure-neighbours": "two steps not normalised, k = 512, one draw kept",
     "structure-products": "RFP-QR, products",
     "structure-random-walk": "return probabilities",
     "structure-eigenvectors": "eigenvectors",

@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data
 import rfp
 from rfp.errors import ArgumentError
 from rfp.nn import LearnedOperator, RandomFeaturePropagation
+from rfp.nn.counted_draws import evaluation_draw_of
 
 
 def ring(n: int) -> torch.Tensor:
@@ -63,6 +64,32 @@ def test_training_draws_are_new_each_time_but_repeatable() -> None:
     assert not torch.allclose(drawn[0], drawn[1], atol=1e-2)
     assert not torch.allclose(drawn[1], drawn[2], atol=1e-2)
     assert not torch.allclose(drawn[0], first.eval()(data(9)), atol=1e-2)
+
+
+@pytest.mark.parametrize("operators", [("normalized_adjacency",), ("normalized_adjacency", LearnedOperator(2))])
+def test_a_draw_that_is_kept_is_that_of_evaluation(operators: tuple) -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2, num_trajectories=2, seed=11, keep_draw=True, operators=operators)
+    graph = Data(edge_index=ring(9), x=torch.randn(9, 2))
+    expected = layer.eval()(graph)
+    with evaluation_draw_of([layer], 3):
+        assert torch.equal(layer(graph), expected)
+    layer.train()
+    for _ in range(2):
+        assert torch.equal(layer(graph), expected)
+    assert torch.equal(layer.complete(layer.draw(graph), graph, x=graph.x), expected)
+    assert layer.num_draws == 0
+    anew = RandomFeaturePropagation(4, num_steps=2, num_trajectories=2, seed=11, operators=operators).train()
+    assert not torch.allclose(anew(graph), expected, atol=1e-2)
+
+
+def test_a_draw_that_is_kept_stands_for_all_that_are_drawn_ahead() -> None:
+    layer = RandomFeaturePropagation(4, num_steps=2, keep_draw=True, normalization="none").train()
+    ahead = layer.draw_ahead(data(9), 3)
+    assert ahead.shape == (3, 1, 9, 12)
+    assert all(torch.equal(one, layer.eval()(data(9))) for one in ahead)
+    assert "keep_draw=True" in repr(layer)
+    with pytest.raises(ArgumentError, match="keep_draw means one draw, so there are no eval_draws=2 to average"):
+        RandomFeaturePropagation(4, keep_draw=True, eval_draws=2)
 
 
 def test_the_global_generator_is_neither_read_nor_moved() -> None:

@@ -35,6 +35,7 @@ CASES: dict[str, RunConfig] = {
     "input dropout and clipping": config({"gradient_clip": 0.2, "warmup_epochs": 3}, input_dropout=0.4),
     "decoupled decay, chosen by loss": config({"optimizer": "adamw", "choose_by": "loss"}),
     "walks": config(encodings=[RFP, {"name": "random_walk", "walk_length": 3}], embed_activation=False),
+    "a draw that is kept": config(encodings=[{**RFP, "keep_draw": True}]),
 }
 
 
@@ -52,6 +53,7 @@ SINGLE: dict[str, RunConfig] = {
 RUNS = [
     ("one graph", "plain"),
     ("one graph", "decoupled decay, chosen by loss"),
+    ("one graph", "a draw that is kept"),
     ("graphs", "one batch"),
     ("graphs", "clipped"),
     ("graphs", "products"),

@@ -18,6 +18,7 @@ class CountedDraws:
 
     settings: Settings
     num_draws: int
+    keep_draw: bool = False  # whether training too has the draw of evaluation, and there is no other
 
     def next_training_settings(self) -> Settings:
         """Those of the next draw in training, which is counted; it is made once, so nothing caches it."""
@@ -35,7 +36,8 @@ class CountedDraws:
 
 @contextmanager
 def evaluation_draw_of(modules: Sequence[CountedDraws], number: int) -> Iterator[None]:
-    """Within the block, evaluation uses this draw of the modules; 0 is the usual one."""
+    """Within the block, evaluation uses this draw of the modules; 0 is the usual one, which some keep."""
+    modules = [module for module in modules if not module.keep_draw]
     usual = [module.settings for module in modules]
     try:
         for module, settings in zip(modules, usual, strict=True):

@@ -56,6 +56,9 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
             are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
             leave it at 1 unless the model was built for it, or average predictions instead.
+        keep_draw: Train with the draw of evaluation in the place of new ones. Signs and rotations are then the same at
+            every step, so that a linear map can learn what each channel says of a node. For one graph, whose nodes are
+            met again; step 0, which is noise, can then be memorised.
 
     Shapes:
         Returns ``[B, n, C]`` with C = O (P + 1) k = :attr:`out_channels`; step order as in
@@ -70,13 +73,21 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
 
     @shows_settings(Arguments)
     def __init__(
-        self, settings: Settings | int | None = None, *, eval_draws: int = 1, **arguments: Unpack[Arguments]
+        self,
+        settings: Settings | int | None = None,
+        *,
+        eval_draws: int = 1,
+        keep_draw: bool = False,
+        **arguments: Unpack[Arguments],
     ) -> None:
         super().__init__()
         if isinstance(settings, int):
             arguments["num_channels"], settings = settings, None
         self.settings = Settings.of(settings, arguments)
         self.eval_draws = as_integer("eval_draws", eval_draws, 1)
+        self.keep_draw = keep_draw
+        if keep_draw and self.eval_draws > 1:
+            raise ArgumentError(f"keep_draw means one draw, so there are no eval_draws={eval_draws} to average")
         self.num_draws = 0
         self.num_replicas: int | None = None  # set by RFPModel.replicate
         # Registered so that their parameters are found; the settings keep the order of all operators.
@@ -165,6 +176,9 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         """
         if self.learned:
             raise ArgumentError("draws of a learned operator change with its parameters; use draw() and complete()")
+        if self.keep_draw:
+            kept = self.draw(graph)
+            return kept.expand(number, *kept.shape)
         read = unchecked_graph(graph)
         with without_autocast(read.device.type):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
@@ -201,7 +215,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
 
         More trajectories never change the first ones, so the draws of an average share every product.
         """
-        if not self.training:
+        if not self.training or self.keep_draw:
             if self.eval_draws == 1:
                 return self.settings
             return replace(self.settings, num_trajectories=self.eval_draws * self.settings.num_trajectories)
@@ -275,7 +289,9 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
 
     def extra_repr(self) -> str:
         operators = tuple("learned" if isinstance(op, nn.Module) else op for op in self.settings.operators)
-        return f"{self.settings.as_text(leave_out=['operators'])}, {operators=}, eval_draws={self.eval_draws}"
+        return f"{self.settings.as_text(leave_out=['operators'])}, {operators=}, eval_draws={self.eval_draws}" + (
+            ", keep_draw=True" if self.keep_draw else ""
+        )
 
 
 def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O times [..., n, B, P k]

@@ -133,7 +133,7 @@ class RFPModel(nn.Module):
             )
 
         settings = Settings.of(encoding, {"operators": [operator(name) for name in encoding.operators]})
-        return RandomFeaturePropagation(settings, eval_draws=encoding.eval_draws)
+        return RandomFeaturePropagation(settings, eval_draws=encoding.eval_draws, keep_draw=encoding.keep_draw)
 
     def _link_head(self, encodings: Sequence[RFPEncoding]) -> LinkHead:
         config = self.config

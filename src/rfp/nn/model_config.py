@@ -24,19 +24,21 @@ _PRODUCT_SIZES = (("product_channels", 1), ("product_layers", 1))
 
 @dataclass(frozen=True)
 class RFPEncoding(Settings):
-    """:class:`rfp.nn.RandomFeaturePropagation` inside a model: drawn anew at every training step.
+    """:class:`rfp.nn.RandomFeaturePropagation` inside a model: drawn anew at every training step, unless kept.
 
     Its arguments are the fields of :class:`rfp.Settings`, where ``"learned"`` among the operators stands for
     :class:`rfp.nn.LearnedOperator`, and:
 
     Args:
         eval_draws: Draws averaged in evaluation.
+        keep_draw: One draw for training and evaluation.
         learned_heads: H of learned operators.
         learned_head_channels: d of learned operators.
         learned_form: ``"auto"``, ``"dense"`` or ``"implicit"``.
     """
 
     eval_draws: int = 1
+    keep_draw: bool = False
     learned_heads: int = 4
     learned_head_channels: int = 16
     learned_form: str = "auto"
@@ -45,6 +47,8 @@ class RFPEncoding(Settings):
         super().__post_init__()
         for name in ("eval_draws", "learned_heads", "learned_head_channels"):
             object.__setattr__(self, name, as_integer(name, getattr(self, name), 1))
+        if not isinstance(self.keep_draw, bool):
+            raise ArgumentError(f"keep_draw must be true or false, got {self.keep_draw!r}")
 
     def _other_operators(self) -> tuple[str, ...]:
         return (LEARNED_NAME,)
