@@ -96,7 +96,9 @@ def structure_alone() -> str:
     """Validation accuracies of encodings without node features; on the same splits, of node features without encoding."""
     tuned = read_results(RESULTS / "tuning").values()
     found = {(r.config.data.name, r.config.name): r for r in tuned if r.config.name in READ_ALONE}
-    chosen = {r.config.data.name: r for r in read_results(RESULTS).values() if r.config.name == "mlp" and r.config.halving}
+    chosen = {
+        r.config.data.name: r for r in read_results(RESULTS).values() if r.config.name == "mlp" and r.config.halving
+    }
     lines = [f"| | splits | {' | '.join(READ_ALONE.values())} | node features |", "|---" * (len(READ_ALONE) + 3) + "|"]
     for column in TABLES[2].columns:
         results = [found[column.id, name] for name in READ_ALONE if (column.id, name) in found]

@@ -177,7 +177,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         if self.learned:
             raise ArgumentError("draws of a learned operator change with its parameters; use draw() and complete()")
         if self.keep_draw:
-            kept = self.draw(graph)
+            kept: Tensor = self.draw(graph)
             return kept.expand(number, *kept.shape)
         read = unchecked_graph(graph)
         with without_autocast(read.device.type):
