@@ -93,7 +93,7 @@ READ_ALONE = {
 
 
 def structure_alone() -> str:
-    """Validation accuracies of encodings without node features; on the same splits, of node features without encoding."""
+    """Validation accuracies of encodings without node features; on the same splits, of node features alone."""
     tuned = read_results(RESULTS / "tuning").values()
     found = {(r.config.data.name, r.config.name): r for r in tuned if r.config.name in READ_ALONE}
     chosen = {
