@@ -331,6 +331,8 @@ def test_missing_inputs() -> None:
     data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
     with pytest.raises(ArgumentError, match=r"x must have shape \[n, in_channels=2\], got none"):
         make()(data)
-    with pytest.raises(ArgumentError, match="the graph has no x"):
-        make(in_channels=0, encodings=[{"name": "sgc"}, SMALL_RFP])(data)
+    with pytest.raises(ArgumentError, match="got none"):
+        make(encodings=[{"name": "sgc"}, SMALL_RFP])(data)
+    with pytest.raises(ArgumentError, match="encoding 'sgc' propagates node features, and there are none"):
+        make(in_channels=0, encodings=[{"name": "sgc"}, SMALL_RFP])
     assert isinstance(make().config, ModelConfig)

@@ -353,8 +353,6 @@ class RFPModel(nn.Module):
         transform = self.fixed[number]
         stored: Tensor | None = None if transform.attr_name is None else getattr(data, transform.attr_name, None)
         if stored is None:
-            if transform.needs_x and data.x is None:
-                raise ArgumentError(f"{type(transform).__name__} propagates node features, but the graph has no x")
             with torch.no_grad():
                 stored = transform.encode_nodes(graph, data.x if transform.needs_x else None)
         if self.training and isinstance(transform, AddEigenvectorPE) and not getattr(data, "signs_drawn", False):
