@@ -21,7 +21,7 @@ from rfp.bench.cases import CASES
 from rfp.bench.partitioned import Measured, read_measured
 from rfp.cli.main import app as command_line
 from rfp.reproduce import TABLES
-from rfp.reproduce.standing import standings, standings_as_markdown
+from rfp.reproduce.standing import counts_as_markdown, standings, standings_as_markdown
 from rfp.train import read_results
 
 RESULTS = ROOT / "results"
@@ -54,6 +54,10 @@ def table(name: int | str) -> str:
 
 def cells() -> str:
     return standings_as_markdown(standings(read_results(RESULTS)))
+
+
+def counts() -> str:
+    return counts_as_markdown(standings(read_results(RESULTS)))
 
 
 def products_tried() -> str:
@@ -171,6 +175,7 @@ def generate(app: Sphinx) -> None:
     parts: dict[str, Callable[[], str]] = {
         "cases": cases,
         "cells": cells,
+        "counts": counts,
         "extras": extras,
         "products-tried": products_tried,
         "structure-alone": structure_alone,

@@ -9,7 +9,7 @@ import pytest
 
 from rfp.reproduce import TABLES
 from rfp.reproduce.compare import compare
-from rfp.reproduce.standing import Standing, p_value, standings, standings_as_markdown
+from rfp.reproduce.standing import Standing, counts_as_markdown, p_value, standings, standings_as_markdown
 from rfp.train.results import Result, Trial
 from tests.reproduce.results import PART, made_up, results
 
@@ -19,6 +19,29 @@ def test_there_are_58_cells() -> None:
     assert len(cells) == 58
     assert [sum(cell.table == number for cell in cells) for number in (1, 2, 3)] == [10, 36, 12]
     assert standings_as_markdown(cells).startswith("58 cells: 0 at or better than printed, 0 below, 58 not run.")
+
+
+def test_cells_are_counted_by_table_and_those_below_by_chance_apart() -> None:
+    cells = standings({})
+    entry = replace(cells[0].entry, ours=None)
+    assert counts_as_markdown(cells).splitlines()[2:] == [
+        "| 1 | 10 | 0 | 0 | 0 | 10 |",
+        "| 2 | 36 | 0 | 0 | 0 | 36 |",
+        "| 3 | 12 | 0 | 0 | 0 | 12 |",
+        "| all | 58 | 0 | 0 | 0 | 58 |",
+    ]
+    (cell,) = PART.only(["rfp-qr-A"], ["texas"]).cells(1)
+    (texas,) = [
+        c for c in standings(results(made_up(cell, [0.7] * 10))) if (c.label, c.column) == ("RFP-QR-Â", "Texas")
+    ]
+    below = [replace(texas, p_value=p) for p in (0.01, 0.2, None)]
+    better = replace(texas, entry=replace(texas.entry, paper=replace(texas.entry.paper, mean=60.0)), p_value=0.01)
+    assert counts_as_markdown([*below, better, Standing(1, "row", "data", entry, None)]).splitlines()[2:] == [
+        "| 1 | 1 | 0 | 0 | 0 | 1 |",
+        "| 2 | 4 | 1 | 3 | 1 | 0 |",
+        "| 3 | 0 | 0 | 0 | 0 | 0 |",
+        "| all | 5 | 1 | 3 | 1 | 1 |",
+    ]
 
 
 def test_splits_are_the_sample_and_seeds_are_averaged_first() -> None:

@@ -13,6 +13,7 @@ from rfp.train.results import Result
 
 # The paper's main results; a cell is a row of RFP on a data set.
 _NUMBERS = (1, 2, 3)
+VERDICTS = AT_OR_BETTER, BELOW, NOT_RUN = "at or better", "below", "not run"
 # A difference is called significant below this probability of one as large by chance.
 LEVEL = 0.05
 
@@ -48,8 +49,8 @@ class Standing:
     def verdict(self) -> str:
         """At or better, below, or not run."""
         if self.entry.reached is None:
-            return "not run"
-        return "at or better" if self.entry.reached else "below"
+            return NOT_RUN
+        return AT_OR_BETTER if self.entry.reached else BELOW
 
 
 def standings(results: Mapping[str, Result]) -> list[Standing]:
@@ -107,10 +108,10 @@ def p_value(entry: Entry) -> float | None:
 
 def standings_as_markdown(cells: Sequence[Standing]) -> str:
     """One table of all cells, with their number at the top."""
-    counts = {kind: sum(cell.verdict == kind for cell in cells) for kind in ("at or better", "below", "not run")}
+    counts = _counts(cells)
     lines = [
-        f"{len(cells)} cells: {counts['at or better']} at or better than printed, {counts['below']} below, "
-        f"{counts['not run']} not run.",
+        f"{len(cells)} cells: {counts[AT_OR_BETTER]} at or better than printed, {counts[BELOW]} below, "
+        f"{counts[NOT_RUN]} not run.",
         "",
         "| table | row | data | ours | paper | difference | | significant | a draw's luck |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -132,6 +133,22 @@ def standings_as_markdown(cells: Sequence[Standing]) -> str:
     lines += ["", *([f"{PRODUCTS} {_PRODUCTS_NOTE}"] if any(cell.by_products for cell in cells) else [])]
     lines += ["", _LUCK_NOTE] if any(_luck(cell) != "–" for cell in cells) else []
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def counts_as_markdown(cells: Sequence[Standing]) -> str:
+    """How many cells of each table came out how, and how many of those below are so by more than chance."""
+    lines = ["| table | cells | at or better | below | of these significantly | not run |", "|---|---|---|---|---|---|"]
+    parts = {str(number): [cell for cell in cells if cell.table == number] for number in _NUMBERS}
+    for name, part in {**parts, "all": cells}.items():
+        counts = _counts(part)
+        clear = sum(cell.verdict == BELOW and cell.p_value is not None and cell.p_value < LEVEL for cell in part)
+        found = (len(part), counts[AT_OR_BETTER], counts[BELOW], clear, counts[NOT_RUN])
+        lines.append(f"| {name} | {' | '.join(map(str, found))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _counts(cells: Sequence[Standing]) -> dict[str, int]:
+    return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
 
 
 _PRODUCTS_NOTE = (
