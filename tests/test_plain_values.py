@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rfp.errors import ArgumentError
-from rfp.plain_values import as_plain, field_values
+from rfp.plain_values import as_plain, check_types, field_values
 
 
 @dataclass(frozen=True)
@@ -48,3 +48,45 @@ def test_plain_values_all_the_way_down() -> None:
         "more": [{**parts, "kind": "b"}, {"t": ["float16"]}],
     }
     assert Part(**field_values(Part, plain["part"], "a part")).sizes == [1, 2]
+
+
+@dataclass(frozen=True)
+class Typed:
+    on: bool = False
+    rate: float = 0.5
+    count: int = 1
+    name: str = "a"
+    level: str | None = None
+    sizes: tuple[int, ...] = ()
+    more: Any = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"on": "no"}, "on must be true or false, got 'no'"),
+        ({"on": 1}, "on must be true or false, got 1"),
+        ({"rate": "0.5"}, "rate must be a number, got '0.5'"),
+        ({"rate": True}, "rate must be a number, got True"),
+        ({"rate": float("inf")}, "rate must be finite, got inf"),
+        ({"count": 1.0}, "count must be an integer, got 1.0"),
+        ({"count": False}, "count must be a number, got False"),
+        ({"name": "c"}, "name must be one of 'a', 'b', got 'c'"),
+        ({"name": ["a"]}, r"name must be one of 'a', 'b', got \['a'\]"),
+        ({"name": None}, "name must be one of 'a', 'b', got None"),
+        ({"level": "edge"}, "level must be one of 'node', got 'edge'"),
+    ],
+)
+def test_fields_are_of_their_defaults_types(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        check_types(Typed(**values), {"name": ("a", "b"), "level": {"node": 1}})
+
+
+@pytest.mark.parametrize("values", [{}, {"rate": 1}, {"on": True, "count": 0}, {"level": "node"}, {"sizes": "free"}])
+def test_fields_that_are(values: dict[str, Any]) -> None:
+    check_types(Typed(**values), {"name": {"a": 0, "b": 1}, "level": ("node",)})
+
+
+def test_text_without_choices() -> None:
+    with pytest.raises(ArgumentError, match="name must be text, got 3"):
+        check_types(Typed(name=3))  # type: ignore[arg-type]

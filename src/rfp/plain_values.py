@@ -6,6 +6,7 @@ config has; cattrs takes 2.5 for an integer, and says of a wrong key only that i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -44,6 +45,41 @@ def field_values(kind: type, values: Any, what: str, *, names: Mapping[str, str]
         if key not in known:
             raise unknown_choice(f"a key of {what}", key, known)
     return {known[key]: value for key, value in values.items()}
+
+
+def check_types(config: Any, choices: Mapping[str, Any] | None = None) -> None:
+    """Raise where a field is not of its default's type: to YAML a "no" in quotes is text, which would count as true.
+
+    Args:
+        config: A dataclass. Fields without a default, or whose default is ``None`` or an object, are left alone.
+        choices: What some of its fields may be; ``None`` where that is the default.
+
+    Raises:
+        ArgumentError: It says which field, what it must be and what it is.
+    """
+    for f in fields(config):
+        value = getattr(config, f.name)
+        allowed = (choices or {}).get(f.name)
+        if allowed is not None:
+            if not (value is None and f.default is None) and not (isinstance(value, str) and value in allowed):
+                raise unknown_choice(f.name, value, allowed)
+        elif expected := _unlike(value, f.default):
+            raise ArgumentError(f"{f.name} must be {expected}, got {value!r}")
+
+
+def _unlike(value: Any, default: Any) -> str:
+    """What a value must be that is not of its default's type; empty if it is."""
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(default, str):
+        return "" if isinstance(value, str) else "text"
+    if not isinstance(default, int | float):
+        return ""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return "a number"
+    if not math.isfinite(value):
+        return "finite"
+    return "an integer" if isinstance(default, int) and not isinstance(value, int) else ""
 
 
 def as_plain(value: Any) -> Any:

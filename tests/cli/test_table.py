@@ -156,7 +156,7 @@ def test_table_7_measures_cost_and_leaves_missing_data_out(
         (["9"], "the tables are 1 to 8, got 9"),
         (["2", "--rows", "gat"], "a row of table 2 must be one of"),
         (["2", "--only", "zinc"], "a column of table 2 must be one of"),
-        (["2", "--quick", "--only", "cora"], "a column of table 2 must be one of"),
+        (["2", "--quick", "--only", "cora"], "a column of table 2 in its quick subset must be one of"),
     ],
 )
 def test_wrong_command_lines(tmp_path: Path, arguments: list[str], message: str) -> None:

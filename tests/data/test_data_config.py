@@ -32,6 +32,16 @@ def test_plain_values_there_and_back() -> None:
         ({"path": "x", "level": "edge"}, "level must be one of"),
         ({"path": "x", "metric": "rmse"}, "metric must be one of 'accuracy', 'roc_auc'"),
         ({"name": "cora", "self_loops": "drop"}, "self_loops must be one of 'keep', 'remove'"),
+        ({"name": "cora", "self_loops": ["keep"]}, "self_loops must be one of"),
+        ({"path": "x", "drop_features": "no"}, "drop_features must be true or false, got 'no'"),
+        ({"path": "x", "num_splits": 2.5}, "num_splits must be an integer, got 2.5"),
+        ({"path": "x", "num_splits": "2"}, "num_splits must be a number, got '2'"),
+        ({"path": "x", "num_splits": 0}, "num_splits must be an integer of at least 1, got 0"),
+        ({"path": "x", "split_seed": "a"}, "split_seed must be a number, got 'a'"),
+        *[
+            ({"path": "x", "random_split": value}, "random_split must be three fractions, such as .*, got ")
+            for value in (0.5, "0.8, 0.1, 0.1", [0.5, 0.5], [0.8, 0.1, "a"])
+        ],
         ({"class": "a.B", "parts": {"train": {}, "valid": {}}}, "parts needs the keys train, val, test"),
         ({"name": "cora", "classs": 1}, "a key of the data config must be one of .*'class'.* got 'classs'"),
     ],

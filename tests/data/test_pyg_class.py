@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data, InMemoryDataset
 
 from rfp.data import load
-from rfp.errors import ArgumentError, FileError
+from rfp.errors import ArgumentError, FileError, GraphError
 
 SPLIT = [0.5, 0.25, 0.25]
 
@@ -53,6 +53,20 @@ def test_a_class_of_pyg() -> None:
     loaded = load({"class": "torch_geometric.datasets.KarateClub", "random_split": SPLIT})
     assert (loaded.graphs.num_nodes, loaded.graphs.num_edges) == (34, 156)
     assert (loaded.task.level.name, loaded.task.num_outputs) == ("node", 4)
+
+
+@pytest.mark.parametrize(("key", "value"), [("num_splits", 2), ("split_seed", 1)])
+def test_what_is_of_random_splits_is_refused_beside_a_published_one(key: str, value: int) -> None:
+    published = {"class": "my_datasets.WithPublishedSplit", "args": {"num_graphs": 5}}
+    name = load(published).task.name
+    with pytest.raises(ArgumentError, match=f"{key}={value} is of random splits, and '{name}' has 1 split of its own"):
+        load({**published, key: value})
+    assert load({**published, "random_split": SPLIT, key: value}).num_splits == (value if key == "num_splits" else 1)
+
+
+def test_nodes_of_several_types_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"nodes of several types, which no task here takes; use to_homogeneous\(\)"):
+        load({"class": "torch_geometric.datasets.FakeHeteroDataset", "random_split": SPLIT})
 
 
 def test_arguments_reach_the_class() -> None:

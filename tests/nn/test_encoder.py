@@ -88,6 +88,8 @@ def test_a_draw_that_is_kept_stands_for_all_that_are_drawn_ahead() -> None:
     assert ahead.shape == (3, 1, 9, 12)
     assert all(torch.equal(one, layer.eval()(data(9))) for one in ahead)
     assert "keep_draw=True" in repr(layer)
+    with pytest.raises(ArgumentError, match="keep_draw must be true or false, got 'no'"):
+        RandomFeaturePropagation(4, keep_draw="no")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="keep_draw means one draw, so there are no eval_draws=2 to average"):
         RandomFeaturePropagation(4, keep_draw=True, eval_draws=2)
 

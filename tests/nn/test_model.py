@@ -335,4 +335,7 @@ def test_missing_inputs() -> None:
         make(encodings=[{"name": "sgc"}, SMALL_RFP])(data)
     with pytest.raises(ArgumentError, match="encoding 'sgc' propagates node features, and there are none"):
         make(in_channels=0, encodings=[{"name": "sgc"}, SMALL_RFP])
+    reads_edges = make(backbone="gine", edge_encoder="linear", edge_channels=2)
+    with pytest.raises(ArgumentError, match='edge_encoder="linear" reads edge_attr, which the graph does not have'):
+        reads_edges(Data(x=torch.ones(2, 2), edge_index=data.edge_index))
     assert isinstance(make().config, ModelConfig)

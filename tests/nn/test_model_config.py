@@ -66,10 +66,30 @@ def test_round_trip_through_json() -> None:
         ({"hidden_channels": 0}, "hidden_channels must be an integer of at least 1, got 0"),
         ({"hidden_channels": 7.5}, "hidden_channels must be an integer of at least 1, got 7.5"),
         ({"encodings": []}, "a model needs node features"),
+        ({"encodings": "rfp"}, r"encodings must be a list, \[\] for none, got 'rfp'"),
+        ({"encodings": None}, r"encodings must be a list, \[\] for none, got None"),
+        ({"encodings": ["rfp"]}, "an encoding must be a mapping such as .*, got 'rfp'"),
+        ({"backbone": ["gcn"]}, r"backbone must be one of.*got \['gcn'\]"),
+        ({"residual": "no"}, "residual must be true or false, got 'no'"),
+        ({"dropout": "a"}, "dropout must be a number, got 'a'"),
+        *[
+            ({name: value}, f"{name} must be from 0 to 1, got {value}")
+            for name in ("dropout", "input_dropout", "attention_dropout")
+            for value in (-0.1, 1.5)
+        ],
+        ({"num_heads": 0}, "num_heads must be an integer of at least 1, got 0"),
+        ({"num_head_layers": "a"}, "num_head_layers must be an integer of at least 1, got 'a'"),
+        ({"max_parameters": 0}, "max_parameters must be an integer of at least 1, got 0"),
+        (
+            {"task": "link", "encodings": [{"name": "rfp", "keep_draw": True}]},
+            "keep_draw keeps the draw of a graph that stays as it is; in link prediction every batch has a graph of",
+        ),
         (
             {"encodings": [{"name": "laplacian"}]},
             "the name of an encoding must be one of 'rfp', 'rnf'.*got 'laplacian'",
         ),
+        ({"encodings": [{"name": "rfp", "learned_form": "x"}]}, "learned_form must be one of 'auto', .*got 'x'"),
+        ({"encodings": [{"name": "rfp", "keep_draw": "no"}]}, "keep_draw must be true or false, got 'no'"),
         (
             {"encodings": [{"name": "rfp", "channels": 4}]},
             "a key of encoding 'rfp' must be one of.*got 'channels'",

@@ -106,7 +106,7 @@ def test_values_are_chosen_by_the_mean_over_splits(
     table = {(split, lr): row[split] for lr, row in zip(rates, (first, second), strict=True) for split in range(3)}
 
     def fit(self: ReplicaProgram, tick: Any) -> None:
-        self.best_val = [table[r.split, r.lr] for r in self.replicas]
+        self.best_val = [1 - table[r.split, r.lr] for r in self.replicas]  # by one draw: lucky
         self.best_epoch = self.epochs_each = [1] * len(self.replicas)
 
     monkeypatch.setattr("rfp.train.replica_memory.available_memory", lambda: None)  # nothing is trained to be counted
@@ -116,7 +116,11 @@ def test_values_are_chosen_by_the_mean_over_splits(
     def tested(those: Sequence[TrainedReplica], task: LoadedTask) -> list[float]:
         return [float(one.replica.lr != rates[chosen]) for one in those]
 
+    def validated(those: Sequence[TrainedReplica], task: LoadedTask) -> list[float]:
+        return [table[one.replica.split, one.replica.lr] for one in those]
+
     monkeypatch.setattr(node_grid, "examine", tested)
+    monkeypatch.setattr(node_grid, "validation_scores", validated)
     found = search_nodes(config(search={"training.lr": list(rates)}), club, splits=[0, 1, 2])
     assert [run.values for run in found.runs] == [{"training.lr": rates[chosen]}] * 3
     assert [trial.val for trial in found.trials] == pytest.approx([sum(first) / 3, sum(second) / 3])

@@ -77,6 +77,14 @@ def test_values_by_dotted_key() -> None:
         ],
         ({"training": [1]}, "the training config must be a mapping"),
         ({"search": {"training.lr": 0.1}}, "training.lr needs a list of values to try, got 0.1"),
+        *[
+            ({"search": {key: values}}, f"{key} cannot be searched, only values of the model and of the training")
+            for key, values in (
+                ("data.drop_features", [False, True]),
+                ("training.engine", ["replicas", "lightning"]),
+                ("name", ["a", "b"]),
+            )
+        ],
         ({"search": {"training.lr": []}}, "training.lr needs a list of values to try"),
         ({"search": {"model.encodings.3.num_steps": [1]}}, "the part '3' of 'model.encodings.3.num_steps'"),
         ({"search": {"training.speed": [1]}}, "a key of the training config must be one of .*, got 'speed'"),
@@ -99,6 +107,24 @@ def test_the_data_fills_in_the_model() -> None:
     assert (model.task, model.out_channels, model.in_channels) == ("node", 4, 34)
     assert model.encodings[0].seed == 7  # another seed, other draws
     assert config.model_config(load(club)).encodings[0].seed == 0
+
+
+@pytest.mark.parametrize(("key", "value", "right"), [("task", "graph", "'node'"), ("out_channels", 2, "4")])
+def test_what_contradicts_the_data_is_refused(key: str, value: Any, right: str) -> None:
+    club = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.5, 0.25, 0.25]}
+    config = RunConfig.from_dict({"data": club, "model": {"backbone": "gcn", key: value}})
+    with pytest.raises(
+        ArgumentError, match=f"model.{key}={value!r} contradicts the data, 'KarateClub', .* it is {right}"
+    ):
+        config.model_config(load(club))
+
+
+def test_each_value_of_a_search() -> None:
+    config = RunConfig.from_dict({**PLAIN, "search": {"training.lr": [0.1, 0.2], "training.epochs": [3, 4, 5]}})
+    found = [(one.training.lr, one.training.epochs) for one in config.each_value()]
+    assert found == [(0.1, 3), (0.2, 3), (0.1, 4), (0.1, 5)]
+    alone = RunConfig.from_dict({**PLAIN, "search": {}})
+    assert list(alone.each_value()) == [alone]
 
 
 def test_without_features_a_model_reads_its_encodings_alone() -> None:

@@ -9,6 +9,8 @@ import pytest
 from rfp.errors import ArgumentError
 from rfp.train import RunConfig, Workspace, read_result, run
 from rfp.train.lightning_run import fit as fit_alone
+from rfp.train.node_grid import train_nodes
+from rfp.train.search import SearchSettings
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
 FAKE = {
@@ -34,6 +36,19 @@ def test_node_task_writes_one_file_for_all_splits(tmp_path: Path) -> None:
     assert {"device", "torch", "python"} <= result.environment.keys()
     assert {r.device for r in result.runs} == {result.environment["device"]}
     assert json.loads(path.read_text())["config"]["training"]["epochs"] == 2
+
+
+def test_a_model_without_encodings_is_one_that_says_so() -> None:
+    said: list[str] = []
+    left_out = config(CLUB).to_dict()
+    del left_out["model"]["encodings"]
+    none = config(CLUB).with_values({"model.encodings": []})
+    sizes = [
+        run(one, splits=[0], workspace=Workspace(say=said.append)).runs[0].num_parameters
+        for one in (none, RunConfig.from_dict(left_out))
+    ]
+    assert sizes[1] - sizes[0] == 17 * 16 * 8  # (P + 1) k columns into 8 channels
+    assert said == ["the model's config names no encodings, so it has RFP with its defaults; encodings: [] is none"]
 
 
 def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +88,66 @@ def test_a_search_that_goes_on_judges_the_grid_on_all_splits(tmp_path: Path) -> 
     ]
     alone = [run(wanted, splits=[split]) for split in range(3)]
     assert len({str(one.runs[0].values) for one in alone}) > 1  # each split by itself would choose otherwise
+
+
+def test_splits_that_come_later_have_the_same_values(tmp_path: Path) -> None:
+    wanted = config(CLUB, search={"training.lr": [0.3, 0.03, 0.001], "training.weight_decay": [0.0, 0.5]}, epochs=5)
+    workspace = Workspace(results=tmp_path)
+    run(wanted, splits=[0], workspace=workspace)
+    both = run(wanted, splits=[1], workspace=workspace)
+    assert [(r.split, r.values) for r in both.runs] == [(split, both.runs[0].values) for split in (0, 1)]
+    together = run(wanted, splits=[0, 1])
+    assert [(r.values, r.metrics) for r in both.runs] == [(r.values, r.metrics) for r in together.runs]
+    assert {trial.num_runs for trial in both.trials} == {2}
+
+
+@pytest.mark.parametrize("search", [{"training.weight_average": [0, 0.9]}, {"model.norm": ["none", "batch"]}])
+def test_what_replicas_cannot_do_is_searched_one_run_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: dict[str, list[Any]]
+) -> None:
+    wanted = config(CLUB, search=search, epochs=4)
+    ((key, values),) = search.items()
+    alone = [run(wanted.with_values({key: value}), splits=[0]).runs[0].metrics["val"] for value in values]
+    monkeypatch.setattr("rfp.train.runs.train_nodes", None)  # would fail if it were called
+    found = run(wanted, splits=[0], workspace=Workspace(checkpoints=tmp_path))
+    assert [trial.values for trial in found.trials] == [{key: value} for value in values]
+    assert [trial.val for trial in found.trials] == alone
+
+
+def test_what_only_one_engine_can_train_is_trained_by_it() -> None:
+    """Batch normalisation mixes the rows of replicas."""
+    wanted = config(CLUB)
+    normed = run(wanted.with_values({"model.norm": "batch"}), splits=[0])
+    assert normed.runs[0].epochs == 2
+    with pytest.raises(ArgumentError, match="cannot be trained in replicas"):
+        run(wanted.with_values({"model.norm": "batch", "training.engine": "replicas"}), splits=[0])
+
+
+def test_runs_that_another_process_wrote_meanwhile_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, workspace = config(CLUB), Workspace(results=tmp_path)
+
+    def beside(trainer: Any, **arguments: Any) -> Any:
+        monkeypatch.undo()
+        run(wanted, splits=[1], workspace=workspace)
+        return train_nodes(trainer, **arguments)
+
+    monkeypatch.setattr("rfp.train.runs.train_nodes", beside)
+    assert [r.split for r in run(wanted, splits=[0], workspace=workspace).runs] == [0, 1]
+    anew = run(wanted, splits=[2], workspace=workspace, resume=False)
+    assert [r.split for r in anew.runs] == [2]
+
+
+def test_a_search_begins_anew_where_nothing_is_to_be_taken_up(tmp_path: Path) -> None:
+    said: list[str] = []
+    workspace = Workspace(results=tmp_path / "results", checkpoints=tmp_path / "runs", say=said.append)
+    wanted = config(CLUB, search={"training.lr": [0.3, 0.03]}, engine="lightning")
+    first = run(wanted, splits=[0], workspace=workspace)
+    run(wanted, splits=[0], workspace=workspace, search_settings=SearchSettings(trials=1))
+    assert "this search is done, of 2 trials; --no-resume searches anew" in said
+    said.clear()
+    assert run(wanted, splits=[0], workspace=workspace, resume=False).trials == first.trials
+    assert not any("tried before" in line for line in said)
+    assert sum(line.startswith("search: ") for line in said) == 2
 
 
 def test_further_seeds_are_trained_with_what_was_chosen(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ NumSeeds = Annotated[
 Jobs = Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")]
 Budget = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Stop after this time; what is done is kept, the next run goes on."),
+    typer.Option(min=1, metavar="SECONDS", help="Stop after this time; what is done is kept, the next run goes on."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")]
 RenderOnly = Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")]

@@ -8,10 +8,11 @@ from typing import Any
 
 from rfp.data.metrics import METRICS
 from rfp.data.tasks import PARTS
-from rfp.errors import ArgumentError, unknown_choice
+from rfp.errors import ArgumentError
 from rfp.nn.kinds import ALL_KINDS
 from rfp.nn.levels import LEVELS
-from rfp.plain_values import as_plain, field_values
+from rfp.plain_values import as_plain, check_types, field_values
+from rfp.settings import as_integer
 
 SELF_LOOPS = ("keep", "remove")
 _NAMES = {"dataset_class": "class"}  # in files
@@ -38,8 +39,8 @@ class DataConfig:
         undirected: Both directions of every edge, as symmetric operators assume; ``False`` keeps edges as loaded.
         self_loops: ``"keep"`` them as loaded, or ``"remove"``.
         normalize_features: Divide each row of ``x`` by its sum.
-        random_split: Fractions of train, val and test for own data without a split; of links 0.85, 0.05 and 0.1 unless
-            said otherwise.
+        random_split: Fractions of train, val and test, for own data; a split that comes with them is then left alone.
+            Of links 0.85, 0.05 and 0.1 unless said otherwise.
         num_splits: How many random splits.
         split_seed: Seed of the random splits, and of the negatives of links.
         time: For links: a column of times; the earliest edges are for training, the latest for the test.
@@ -88,15 +89,12 @@ class DataConfig:
         if self.dataset_class is None and (self.args or self.parts):
             raise ArgumentError(f"args and parts belong to class, not to {given[0]}")
         choices: dict[str, Mapping[str, Any]] = {"level": LEVELS, "kind": ALL_KINDS, "metric": METRICS}
-        for key, known in choices.items():
-            if getattr(self, key) is not None and getattr(self, key) not in known:
-                raise unknown_choice(key, getattr(self, key), known)
-        if self.self_loops not in SELF_LOOPS:
-            raise unknown_choice("self_loops", self.self_loops, SELF_LOOPS)
+        check_types(self, {**choices, "self_loops": SELF_LOOPS})
+        as_integer("num_splits", self.num_splits, 1)
         if self.parts and set(self.parts) != set(PARTS):
             raise ArgumentError(f"parts needs the keys {', '.join(PARTS)}, got {', '.join(self.parts)}")
         if self.random_split is not None:
-            object.__setattr__(self, "random_split", tuple(self.random_split))  # a list in a config file
+            object.__setattr__(self, "random_split", _fractions(self.random_split))
         for key in ("normalize_features", "identity_features"):
             if self.drop_features and getattr(self, key):
                 raise ArgumentError(f"drop_features leaves no features for {key}; set one of them alone")
@@ -118,3 +116,13 @@ class DataConfig:
         """Plain values that :meth:`from_dict` reads back, for result files; what is not set is left out."""
         values = {_NAMES.get(name, name): value for name, value in as_plain(self).items()}
         return {key: value for key, value in values.items() if value is not None and value != {}}
+
+
+def _fractions(given: Any) -> tuple[float, float, float]:
+    """A list of three numbers, as a config file has it; which ones can be had is for the split to say."""
+    numbers = isinstance(given, list | tuple) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) for one in given
+    )
+    if not numbers or len(given) != 3:
+        raise ArgumentError(f"random_split must be three fractions, such as [0.8, 0.1, 0.1], got {given!r}")
+    return given[0], given[1], given[2]

@@ -220,7 +220,19 @@ def load(
     if loaded.links is None and "link" in (config.level, loaded.task.level.name):
         known = loaded.task.metric if loaded.task.kind == "link" else DEFAULT_METRIC
         return link_task(graphs, config, loaded.task.name, loaded.source, metric=known)
+    if loaded.links is None and config.random_split is None:
+        _check_own_splits(config, loaded)
     return loaded if config.target is None else loaded.only_target(config.target)
+
+
+def _check_own_splits(config: DataConfig, loaded: LoadedTask) -> None:
+    for key, usual in (("num_splits", 1), ("split_seed", 0)):
+        if getattr(config, key) != usual:
+            have = "1 split" if loaded.num_splits == 1 else f"{loaded.num_splits} splits"
+            raise ArgumentError(
+                f"{key}={getattr(config, key)} is of random splits, and {loaded.task.name!r} has {have} of its own; "
+                "leave it out, or ask for random ones of data of your own by random_split"
+            )
 
 
 def _as_config(data: str | Path | Mapping[str, Any] | DataConfig) -> DataConfig:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import HeteroData
 
 from rfp.data.collection import GraphCollection
 from rfp.data.data_config import DataConfig
@@ -35,6 +36,8 @@ def task_from_graphs(
     """
     if not graphs:
         raise GraphError(f"{source}: there are no graphs")
+    if any(isinstance(graph, HeteroData) for graph in graphs):
+        raise GraphError(f"{source}: nodes of several types, which no task here takes; use to_homogeneous()")
     try:
         collection = GraphCollection.from_data_list(graphs).check()
     except GraphError as error:

@@ -57,8 +57,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
             leave it at 1 unless the model was built for it, or average predictions instead.
         keep_draw: Train with the draw of evaluation in the place of new ones. Signs and rotations are then the same at
-            every step, so that a linear map can learn what each channel says of a node. For one graph, whose nodes are
-            met again; step 0, which is noise, can then be memorised.
+            every step, so that a linear map can learn what each channel says of a node. For one graph that stays as it
+            is (the draw is of its edges too), whose nodes are met again; step 0, which is noise, can then be memorised.
 
     Shapes:
         Returns ``[B, n, C]`` with C = O (P + 1) k = :attr:`out_channels`; step order as in
@@ -85,6 +85,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             arguments["num_channels"], settings = settings, None
         self.settings = Settings.of(settings, arguments)
         self.eval_draws = as_integer("eval_draws", eval_draws, 1)
+        if not isinstance(keep_draw, bool):
+            raise ArgumentError(f"keep_draw must be true or false, got {keep_draw!r}")
         self.keep_draw = keep_draw
         if keep_draw and self.eval_draws > 1:
             raise ArgumentError(f"keep_draw means one draw, so there are no eval_draws={eval_draws} to average")

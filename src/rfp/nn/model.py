@@ -312,7 +312,12 @@ class RFPModel(nn.Module):
         self, data: Any, graph: Graph, encodings: Sequence[Tensor], scale: Tensor | None = None
     ) -> Tensor | None:
         """Those of the data, encoded, and the products of both ends: ``[m, d]``."""
-        attr: Tensor | None = None if self.edge_encoder is None else self.edge_encoder(data.edge_attr)
+        attr: Tensor | None = None
+        if self.edge_encoder is not None:
+            if data.edge_attr is None:
+                encoder = self.config.edge_encoder
+                raise ArgumentError(f'edge_encoder="{encoder}" reads edge_attr, which the graph does not have')
+            attr = self.edge_encoder(data.edge_attr)
         for products, t in zip(cast("list[TrajectoryProducts]", self.edge_products), encodings, strict=False):
             if self.config.trajectories == "concatenate":
                 part = products.pairs(side_by_side(t, products.num_states), graph.edge_index, scale=scale)

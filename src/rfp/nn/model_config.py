@@ -10,16 +10,29 @@ from rfp.errors import ArgumentError, unknown_choice
 from rfp.nn.backbones import ATTEND, BACKBONES, READ_EDGE_FEATURES
 from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
 from rfp.nn.layers import ACTIVATIONS, LAYER_NORMS, PRODUCT_NORMS
+from rfp.nn.learned_operator import FORMS
 from rfp.nn.levels import LEVELS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
-from rfp.plain_values import as_plain, field_values
+from rfp.plain_values import as_plain, check_types, field_values
 from rfp.settings import Settings, as_integer
 from rfp.transforms import BASELINES, NodeEncodingTransform
 
 LEARNED_NAME = "learned"
 TRAJECTORIES = ("concatenate", "independent", "dss")
-_PRODUCT_SIZES = (("product_channels", 1), ("product_layers", 1))
+# Integers of a model's config and the least that each may be; None, where that is the default, is left alone.
+_LEAST = {
+    "out_channels": 1,
+    "in_channels": 0,
+    "edge_channels": 0,
+    "hidden_channels": 1,
+    "num_layers": 0,
+    "num_heads": 1,
+    "num_head_layers": 1,
+    "product_channels": 1,
+    "product_layers": 1,
+    "max_parameters": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,8 @@ class RFPEncoding(Settings):
             object.__setattr__(self, name, as_integer(name, getattr(self, name), 1))
         if not isinstance(self.keep_draw, bool):
             raise ArgumentError(f"keep_draw must be true or false, got {self.keep_draw!r}")
+        if self.learned_form not in FORMS:
+            raise unknown_choice("learned_form", self.learned_form, FORMS)
 
     def _other_operators(self) -> tuple[str, ...]:
         return (LEARNED_NAME,)
@@ -85,6 +100,10 @@ def read_encoding(given: ModelEncoding | Mapping[str, Any]) -> ModelEncoding:
     """
     if isinstance(given, RFPEncoding | NodeEncodingTransform):
         return given
+    if not isinstance(given, Mapping):
+        raise ArgumentError(
+            f"an encoding must be a mapping such as {{'name': 'rfp', 'num_channels': 16}}, got {given!r}"
+        )
     arguments = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     name = arguments.pop("name", None)
     names = ("rfp", *BASELINES)
@@ -123,7 +142,8 @@ class ModelConfig:
         node_encoder: ``"zinc"`` or ``"ogb"`` for atoms, ``"none"`` for floating-point features.
         edge_encoder: ``"zinc"`` or ``"ogb"`` for bonds, ``"linear"`` for floating-point features, ``"none"``.
         edge_channels: Width of ``edge_attr`` for ``edge_encoder="linear"``.
-        encodings: Any list of encodings, as objects or as ``{"name": ..., **arguments}``.
+        encodings: Any list of encodings, as objects or as ``{"name": ..., **arguments}``; an empty one for none. Left
+            out it is RFP with its defaults.
         trajectories: How B trajectories are processed: ``"concatenate"`` them for each node, keep them
             ``"independent"`` with shared weights, or let them meet in every layer by ``"dss"``.
         dss_aggregation: ``"sum"`` or ``"mean"`` over trajectories inside DSS.
@@ -199,6 +219,8 @@ class ModelConfig:
     max_parameters: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.encodings, list | tuple):
+            raise ArgumentError(f"encodings must be a list, [] for none, got {self.encodings!r}")
         object.__setattr__(self, "encodings", tuple(read_encoding(e) for e in self.encodings))
         choices: dict[str, Any] = {
             "task": LEVELS,
@@ -215,17 +237,13 @@ class ModelConfig:
             "activation": ACTIVATIONS,
             "readout": READOUTS,
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise unknown_choice(name, getattr(self, name), allowed)
-        for name, least in (
-            ("out_channels", 1),
-            ("in_channels", 0),
-            ("hidden_channels", 1),
-            ("num_layers", 0),
-            *_PRODUCT_SIZES,
-        ):
-            object.__setattr__(self, name, as_integer(name, getattr(self, name), least))
+        for name, least in _LEAST.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_integer(name, getattr(self, name), least))
+        check_types(self, choices)
+        for name in ("dropout", "input_dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ArgumentError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
         if self.trajectory_layers is not None:
             object.__setattr__(self, "trajectory_layers", self._checked_trajectory_layers())
         if self.edge_encoder == "linear" and self.edge_channels < 1:
@@ -244,6 +262,11 @@ class ModelConfig:
             raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")
         self._check_features()
         self._check_products()
+        if self.task == "link" and any(isinstance(e, RFPEncoding) and e.keep_draw for e in self.encodings):
+            raise ArgumentError(
+                "keep_draw keeps the draw of a graph that stays as it is; in link prediction every batch has a graph "
+                "of its own, without the batch's edges: leave it out"
+            )
         several = sorted({e.num_trajectories for e in self.encodings if isinstance(e, RFPEncoding)} - {1})
         if len(several) > 1:
             raise ArgumentError(f"encodings must agree on num_trajectories (or have 1), got {several}")

@@ -116,12 +116,13 @@ class TableSpec:
 
         A column is also found by its data set (``counting``) or target (``triangle``).
         """
+        here = f"table {self.number}" + (" in its quick subset" if self.is_quick else "")
         for row in rows:
             if row not in [r.id for r in self.rows]:
-                raise unknown_choice(f"a row of table {self.number}", row, [r.id for r in self.rows])
+                raise unknown_choice(f"a row of {here}", row, [r.id for r in self.rows])
         for name in columns:
             if not any(name in _names(column) for column in self.columns):
-                raise unknown_choice(f"a column of table {self.number}", name, [c.id for c in self.columns])
+                raise unknown_choice(f"a column of {here}", name, [c.id for c in self.columns])
         kept = tuple(row for row in self.rows if (row.id in rows if rows else not row.on_request))
         return replace(
             self,

@@ -124,6 +124,7 @@ def plan_lines(job: TableJob) -> list[str]:
 def run_table(job: TableJob, workspace: Workspace, jobs: int = 1) -> int:
     """Run what is missing, ``jobs`` cells at a time; returns the number of cells that failed."""
     device = workspace.torch_device().type  # raises at once if there is none
+    job.results.mkdir(parents=True, exist_ok=True)
     if job.measures_cost:
         _measure(job, device, workspace)
 

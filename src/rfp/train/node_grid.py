@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -190,8 +191,9 @@ def train_nodes(
 ) -> Searched:
     """Train every combination of ``config.search`` on every split, choose by validation, and test the chosen alone.
 
-    Learning rates and weight decays train together with the splits and seeds; each combination of other keys is one
-    program. A combination that cannot be built (over the parameter budget) or that diverges is said and left out.
+    A combination is judged as it would be tested, by predictions averaged over ``eval_draws`` draws. Learning rates
+    and weight decays train together with the splits and seeds; each combination of other keys is one program. One that
+    cannot be built (over the parameter budget) or that diverges is said and left out.
 
     Args:
         trainer: With a config that has or has no ``search``.
@@ -220,7 +222,7 @@ def train_nodes(
             refused = error
             say(f"search: {values} left out: {str(error).splitlines()[0]}")
             continue
-        for pair, val in mean_validation(trained).items():
+        for pair, val in _mean_scores(trained, _judged(trained, loaded)).items():
             found = {**values, **dict(zip(IN_PROGRAM, pair, strict=True))}
             trials.append(Trial({key: found[key] for key in config.search}, val, len(splits) * len(seeds)))
             if best is None or val > best[0]:
@@ -233,11 +235,22 @@ def train_nodes(
 
 
 def mean_validation(trained: Sequence[TrainedReplica]) -> dict[Pair, float]:
-    """Mean over splits and seeds of the best validation score, for each (lr, weight decay)."""
-    scores: dict[Pair, list[float]] = {}
-    for one in trained:
-        scores.setdefault((one.replica.lr, one.replica.weight_decay), []).append(one.best_val)
-    return {pair: statistics.fmean(values) for pair, values in scores.items()}
+    """Mean over splits and seeds of the best validation score in training, for each (lr, weight decay)."""
+    return _mean_scores(trained, [one.best_val for one in trained])
+
+
+def _judged(trained: Sequence[TrainedReplica], loaded: LoadedTask) -> list[float]:
+    """The validation score of each as it would be tested; of one that diverged at once, as it was: minus infinity."""
+    scores = validation_scores(trained, loaded)
+    return [score if math.isfinite(one.best_val) else one.best_val for one, score in zip(trained, scores, strict=True)]
+
+
+def _mean_scores(trained: Sequence[TrainedReplica], scores: Sequence[float]) -> dict[Pair, float]:
+    """Mean over splits and seeds of a score of each replica, for each (lr, weight decay)."""
+    by_pair: dict[Pair, list[float]] = {}
+    for one, score in zip(trained, scores, strict=True):
+        by_pair.setdefault((one.replica.lr, one.replica.weight_decay), []).append(score)
+    return {pair: statistics.fmean(values) for pair, values in by_pair.items()}
 
 
 def _sampled(combinations: list[dict[str, Any]], settings: SearchSettings | None) -> list[dict[str, Any]]:

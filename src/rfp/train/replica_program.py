@@ -60,7 +60,7 @@ class ReplicaProgram:
         device: torch.device,
         encodings: dict[str, Tensor] | None = None,
     ) -> None:
-        if reason := unfit(loaded):
+        if reason := unfit(loaded) or config.training.only_alone:
             raise ArgumentError(f'engine="replicas" cannot train {loaded.task.name!r}: {reason}; use "lightning"')
         self.training, self.replicas, self.device = config.training, list(replicas), device
         self.labels = loaded.y.to(device)
@@ -266,6 +266,16 @@ def unfit(loaded: LoadedTask) -> str:
     if loaded.task.kind != "classification":
         return "it is no classification"
     return "" if loaded.graphs.num_graphs == 1 else "it has several graphs"
+
+
+def replicable(config: RunConfig, loaded: LoadedTask) -> bool:
+    """Whether the model of a config can be trained in replicas: batch normalisation, say, mixes rows."""
+    try:
+        with torch.device("meta"):
+            RFPModel(config.model_config(loaded)).replicate(1)
+    except ArgumentError:
+        return False
+    return True
 
 
 def _seeds(replicas: Sequence[Replica]) -> list[int]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, FileError, unknown_choice
 from rfp.nn import ModelConfig, RFPEncoding
 from rfp.nn.backbones import READ_EDGE_FEATURES
-from rfp.plain_values import as_plain, field_values
+from rfp.plain_values import as_plain, check_types, field_values
+from rfp.settings import as_integer
 from rfp.train.halving import Halving
 
 OPTIMIZERS = ("adam", "adamw")
@@ -24,6 +24,8 @@ SCHEDULES = ("none", "plateau", "cosine")
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 CHOICES = ("score", "loss")
 ENGINES = ("auto", "replicas", "lightning")
+# A search changes these; data are loaded once, before it.
+_SEARCHED = ("model.", "training.")
 # What a model must know of its data; filled in from it unless the config says otherwise.
 FROM_DATA = ("task", "out_channels", "in_channels", "node_encoder", "edge_encoder", "edge_channels")
 
@@ -90,18 +92,9 @@ class TrainingConfig:
             "engine": ENGINES,
             "choose_by": CHOICES,
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise unknown_choice(name, getattr(self, name), allowed)
-        for f in fields(self):
-            value = getattr(self, f.name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not isinstance(f.default, str) and not number and not (value is None and f.default is None):
-                raise ArgumentError(f"{f.name} must be a number, got {value!r}")
-            if number and not math.isfinite(value):
-                raise ArgumentError(f"{f.name} must be finite, got {value!r}")
-            if number and isinstance(f.default, int | None) and not isinstance(value, int):
-                raise ArgumentError(f"{f.name} must be an integer, got {value!r}")
+        check_types(self, choices)
+        if self.patience is not None:
+            as_integer("patience", self.patience)
         for name in ("epochs", "batch_size", "schedule_patience", "eval_draws"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -169,6 +162,11 @@ class RunConfig:
         for key, values in self.search.items():
             if not isinstance(values, list | tuple) or not values:
                 raise ArgumentError(f"search: {key} needs a list of values to try, got {values!r}")
+            if not key.startswith(_SEARCHED) or key == "training.engine":
+                raise ArgumentError(
+                    f"search: {key} cannot be searched, only values of the model and of the training (model.*, "
+                    "training.*): the data and the engine are the same for all; make a config of each"
+                )
         if self.search:
             self._with_values({key: values[0] for key, values in self.search.items()})  # raises if there is no such key
         if self.halving is not None:
@@ -215,6 +213,14 @@ class RunConfig:
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def each_value(self) -> Iterator[RunConfig]:
+        """The config without a search, once for each value that is searched, all others at the first."""
+        first = {key: values[0] for key, values in self.search.items()}
+        yield self.with_values(first)
+        for key, values in self.search.items():
+            for value in values[1:]:
+                yield self.with_values({**first, key: value})
+
     def with_values(self, values: Mapping[str, Any]) -> RunConfig:
         """The same config with some values replaced, by dotted key (``model.encodings.0.num_steps``)."""
         search = {k: v for k, v in self.search.items() if k not in values}
@@ -231,6 +237,12 @@ class RunConfig:
     def model_config(self, loaded: LoadedTask, seed: int = 0) -> ModelConfig:
         """The model's config with what the data tells filled in; runs of different seeds draw different features."""
         found = _from_data(loaded, str(self.model.get("backbone", "gin")))
+        for key in ("task", "out_channels"):
+            if key in self.model and self.model[key] != found[key]:
+                raise ArgumentError(
+                    f"model.{key}={self.model[key]!r} contradicts the data, {loaded.task.name!r}, for which it is "
+                    f"{found[key]!r}; leave it out"
+                )
         config = ModelConfig.from_dict({**found, **self.model})
         shifted = [replace(e, seed=e.seed + seed) if isinstance(e, RFPEncoding) else e for e in config.encodings]
         return replace(config, encodings=tuple(shifted))

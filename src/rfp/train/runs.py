@@ -19,7 +19,7 @@ from rfp.train.halving import Halving, recorded_runs, unfinished, without_also
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
-from rfp.train.replica_program import unfit
+from rfp.train.replica_program import replicable, unfit
 from rfp.train.results import Result, RunRecord, Trial, read_result
 from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings, search_values
@@ -117,6 +117,8 @@ def run(
     wanted = list(range(loaded.num_splits)) if splits is None else list(splits)
     for split in wanted:
         loaded.rows("train", split)  # raises if there is no such split
+    if "encodings" not in config.model:
+        workspace.say("the model's config names no encodings, so it has RFP with its defaults; encodings: [] is none")
     facts = environment(device.type)
     task = loaded.task
     result = Result(config, task.name, task.metric, task.higher_is_better, environment=facts, notes=loaded.notes)
@@ -124,20 +126,22 @@ def run(
     if path is not None and resume:
         result = read_result(path) if path.exists() else _of_smaller_search(result, workspace)
     missing = _missing(result, seeds, wanted, test)
+    if config.search and not missing and search_settings is not None and search_settings.trials is not None:
+        workspace.say(f"this search is done, of {len(result.trials)} trials; --no-resume searches anew")
     if (missing or unfinished(result, wanted, seeds)) and _engine(config, loaded) == "replicas":
         kept = None
         if workspace.checkpoints is not None and resume:
             kept = KeptReplicas(workspace.checkpoints / config.key / "replicas")
-        result = _together(result, loaded, list(seeds), wanted, workspace, search_settings, test, kept)
+        result = _together(result, loaded, list(seeds), wanted, workspace, search_settings, test, kept, resume)
         if kept is not None:
             kept.clear()
         return result
     if missing and config.halving is not None:
-        reason = config.training.only_alone or f"{task.name!r}, which is not such a task"
+        reason = _only_alone(config) or f"{task.name!r}, which is not such a task"
         raise ArgumentError(f"halving searches node tasks on one graph by replicas; leave it out, for here is {reason}")
     for seed, split in missing:
         workspace.check_time()
-        chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings)
+        chosen, trials = _chosen(config, loaded, result, split, device, workspace, search_settings, resume)
         record = _train_alone(config.with_values(chosen), loaded, seed, split, device, workspace, resume, test=test)
         result = _store(result, [replace(record, values=chosen)], trials, facts, workspace, beside_others=resume)
     return result
@@ -169,6 +173,7 @@ def _together(
     settings: SearchSettings | None,
     test: bool,
     kept: KeptReplicas | None,
+    resume: bool,
 ) -> Result:
     """The result with its missing runs, all of them trained as replicas."""
     device = workspace.torch_device()
@@ -194,23 +199,26 @@ def _together(
         result = _halved(result, trainer, config.halving, sorted(whole) or seeds, splits, facts, workspace)
         if not whole:
             return result
-    if config.search and whole:
+    if config.search and not whole:
+        # The grid is judged over all splits asked for, and those whose runs are there: all runs have the same values.
+        found = train_nodes(
+            trainer,
+            seeds=sorted({*seeds, *(run.seed for run in result.runs)}),
+            splits=sorted({*splits, *(run.split for run in result.runs)}),
+            settings=settings,
+            say=workspace.say,
+        )
+        return _store(result, found.runs, found.trials or None, facts, workspace)
+    chosen: dict[str, Any] = {}
+    if config.search:
         # The choice was made on all splits: further seeds are trained with it.
         chosen = dict(next(run.values for run in result.runs if run.seed in whole))
         trainer = train_with(config.with_values(chosen))
-        for seed in sorted({seed for seed, _ in missing}):
-            these = [split for one, split in missing if one == seed]
-            runs = train_nodes(trainer, seeds=[seed], splits=these).runs
-            result = _store(result, [replace(run, values=chosen) for run in runs], None, facts, workspace)
-        return result
-    if config.search:
-        # The grid is judged over all splits asked for.
-        found = train_nodes(trainer, seeds=seeds, splits=splits, settings=settings, say=workspace.say)
-        return _store(result, found.runs, found.trials or None, facts, workspace)
     for seed in seeds:
         these = [split for one, split in missing if one == seed]
         if these:
-            result = _store(result, train_nodes(trainer, seeds=[seed], splits=these).runs, None, facts, workspace)
+            runs = [replace(run, values=chosen) for run in train_nodes(trainer, seeds=[seed], splits=these).runs]
+            result = _store(result, runs, None, facts, workspace, beside_others=resume)
     return result
 
 
@@ -265,6 +273,7 @@ def _chosen(
     device: torch.device,
     workspace: Workspace,
     settings: SearchSettings | None,
+    resume: bool,
 ) -> tuple[dict[str, Any], Sequence[Trial]]:
     """The searched values of all runs of a result: those of its runs, or the best of a search on one split."""
     if not config.search or result.runs:
@@ -272,11 +281,12 @@ def _chosen(
 
     def validation(point: RunConfig, report: Callable[[int, float], None]) -> float:
         workspace.check_time()
-        return _train_alone(point, loaded, 0, split, device, workspace, resume=True, test=False, report=report).metrics[
-            "val"
-        ]
+        record = _train_alone(point, loaded, 0, split, device, workspace, resume, test=False, report=report)
+        return record.metrics["val"]
 
     storage = None if workspace.checkpoints is None else workspace.checkpoints / config.key / "search.journal"
+    if storage is not None and not resume:
+        storage.unlink(missing_ok=True)
     outcome = search_values(
         config,
         validation,
@@ -326,8 +336,16 @@ def _train_alone(
 def _engine(config: RunConfig, loaded: LoadedTask) -> str:
     if config.training.engine != "auto":
         return config.training.engine
-    alone = unfit(loaded) or loaded.graphs.num_nodes > REPLICAS_MAX_NODES or config.training.only_alone
-    return "lightning" if alone else "replicas"
+    if unfit(loaded) or loaded.graphs.num_nodes > REPLICAS_MAX_NODES or _only_alone(config):
+        return "lightning"
+    # Of a search by halving those that replicas cannot do are left out, each with a line.
+    together = config.halving is not None or all(replicable(one, loaded) for one in config.each_value())
+    return "replicas" if together else "lightning"
+
+
+def _only_alone(config: RunConfig) -> str:
+    """What of its training, values that are searched included, asks for one run at a time."""
+    return next((one.training.only_alone for one in config.each_value() if one.training.only_alone), "")
 
 
 def _store(

@@ -42,7 +42,10 @@ DataRoot = Annotated[Path | None, _where(help="Folder of raw data sets.", envvar
 NumDevices = Annotated[int, _where(min=1, help="GPUs for one run.")]
 Results = Annotated[Path, _where(help="Folder of result files.")]
 Checkpoints = Annotated[Path, _where(help="Folder of checkpoints, logs and searches.")]
-Resume = Annotated[bool, typer.Option("--resume/--no-resume", help="Take up finished and unfinished runs.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume/--no-resume", help="Take up finished and unfinished runs, or begin the result file anew."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
