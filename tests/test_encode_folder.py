@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -70,6 +72,15 @@ def test_other_arguments_are_refused_and_replaced_by_force() -> None:
     assert "g.csv had 37 bytes" in str(refused.exception)
 
 
+@pytest.mark.parametrize("more", [("-o", "a.npy"), ("--memory", "300MB", "-o", "store"), ("--estimate",)])
+@pytest.mark.parametrize("steps", ["1000001", "99999999999999999999999"])
+def test_steps_without_end_are_refused_before_anything_is_made_of_them(more: tuple[str, ...], steps: str) -> None:
+    refused = run("g.csv", "-k", "3", "-P", steps, *more)
+    assert isinstance(refused.exception, ArgumentError)
+    assert re.search(r"-P [\d,]+ gives [\d,]+ numbers .* may never end", str(refused.exception))
+    assert not Path("store").exists()
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 def test_one_file_is_written_from_the_blocks_and_they_are_removed(suffix: str) -> None:
     done("g.csv", *SMALL, "--memory", "300MB", "-o", f"a{suffix}")
@@ -79,7 +90,12 @@ def test_one_file_is_written_from_the_blocks_and_they_are_removed(suffix: str) -
     else:
         table = pd.read_parquet("a.parquet")
         assert table["node"].tolist() == ["ann", "bob", "cy", "dan"]
-        found = table.drop(columns="node").to_numpy()
+        found = np.stack(table["encoding"])
+        done("g.csv", *SMALL, "-o", "memory.parquet")
+        by_blocks, in_memory = (pq.read_schema(file) for file in ("a.parquet", "memory.parquet"))
+        assert by_blocks.equals(in_memory)  # however it was computed
+        told = [json.loads(schema.metadata[b"rfp"])["arguments"] for schema in (by_blocks, in_memory)]
+        assert told[0]["num_channels"] == told[1]["num_channels"] == 3
     np.testing.assert_allclose(found, expected(), atol=1e-6)
     about = json.loads(Path(f"a{suffix}.json").read_text())
     assert about["arguments"]["num_channels"] == 3

@@ -180,8 +180,19 @@ def encode_file(
     return {**about, "seconds": clock.seconds}
 
 
+def refuse_endless(job: FileJob) -> None:
+    """Raise where a job has so many steps that it would take days; before anything is made for each of them."""
+    settings = job.contents.settings
+    if settings.num_steps > MAX_STEPS and not job.force:
+        raise ArgumentError(
+            f"-P {settings.num_steps:,} gives {settings.num_columns:,} numbers for each node and may never end; "
+            f"channels have converged after some hundred steps. Give -P of at most {MAX_STEPS:,}, or go on with --force"
+        )
+
+
 def _checked(job: FileJob) -> Writer:
     """What writes the array, if the job can be done and replaces nothing that it must not."""
+    refuse_endless(job)
     job.contents.kept  # noqa: B018 - raises if there are no such steps
     if job.stream and job.fastrp is not None:
         raise ArgumentError("FastRP adds up its steps and holds k columns alone: leave --stream out")
@@ -206,15 +217,10 @@ def _planned(job: FileJob, graph: Graph) -> tuple[Estimate, bool]:
     """What the job costs, and whether it is streamed: as was asked for, otherwise by the memory that is free.
 
     Raises:
-        ArgumentError: It would take days, or more memory than there is even when it is streamed; unless forced.
+        MemoryShortError: It would take more memory than there is even when it is streamed; unless forced.
     """
     cost, available = job.cost(graph), available_memory(job.device)
-    k, steps = job.contents.settings.num_channels, job.contents.settings.num_steps
-    if steps > MAX_STEPS and not job.force:
-        raise ArgumentError(
-            f"-P {steps:,} gives {cost.width:,} numbers for each node and may never end; channels have converged after "
-            f"some hundred steps. Give -P of at most {MAX_STEPS:,}, or go on with --force"
-        )
+    k = job.contents.settings.num_channels
     if available is not None and cost.working_bytes > available and not job.force:
         raise MemoryShortError(
             f"{', '.join(job.files)} needs {_size(cost.working_bytes)} of memory beside the result and "

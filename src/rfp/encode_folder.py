@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
-from rfp.encode_file import FileJob, MemoryShortError, Progress, encode_file
+from rfp.encode_file import FileJob, MemoryShortError, Progress, encode_file, refuse_endless
 from rfp.errors import ArgumentError, FileError
 from rfp.estimate import available_memory, estimate_sizes
 from rfp.io import LoadedGraph
@@ -115,7 +116,7 @@ def _plain_obstacle(job: FileJob) -> str | None:
     if not is_folder(job.output) and job.path.suffix.lower() not in _EXPORTS:
         return f"row blocks become a folder, .npy or .parquet, got -o {job.output}"
     if job.fastrp is not None or job.keep != "all":
-        return "row blocks hold whole encodings: leave out --preset, --last-only and --keep"
+        return "row blocks hold whole encodings: leave out --preset, --last-only and --steps-kept"
     if job.settings.num_channels > _MOST_CHANNELS:
         return f"row blocks cut the nodes, but k x k matrices stay whole: -k of at most {_MOST_CHANNELS:,}"
     if job.settings.backend != "auto":
@@ -208,6 +209,7 @@ def encode_job(
     Returns:
         What the side-car of the result holds, and the seconds it took.
     """
+    refuse_endless(job)
     why = why_folder(job, resources)
     if why is None:
         try:
@@ -307,7 +309,7 @@ def _export(job: FileJob, encoding: PartitionedEncoding, path: Path, about: dict
     progress.stage(f"writing {path}", encoding.manifest.graph.num_blocks)
     ids = encoding.node_ids() if path.suffix.lower() == ".npy" else None
     about["output"]["node_ids_file"] = None if ids is None else str(job.nodes_file)
-    encoding.export(path, tick=progress.advance)
+    encoding.export(path, progress.advance, metadata=json.dumps(about))
     with atomic_files([*([] if ids is None else [job.nodes_file]), job.sidecar]) as files:
         if ids is not None:
             write_node_ids(files[0], EncodedNodes(torch.empty(encoding.num_nodes, 0), ids, None, ""))

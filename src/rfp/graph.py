@@ -117,6 +117,11 @@ class Graph:
         return graph
 
     def __post_init__(self) -> None:
+        self.check_form()
+        self.check_values()
+
+    def check_form(self) -> None:
+        """Raise where shapes and types do not fit; nothing is read, so a GPU is not waited for."""
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
             raise GraphError(f"edge_index must have shape [2, num_edges], got {list(self.edge_index.shape)}")
         if self.edge_index.is_floating_point() or self.edge_index.dtype == torch.bool:
@@ -130,9 +135,9 @@ class Graph:
             )
         if self.edge_weight is not None and self.edge_weight.is_complex():
             raise GraphError(f"edge_weight must be real, got {self.edge_weight.dtype}; take e.g. its absolute value")
-        self._check_values()
 
-    def _check_values(self) -> None:
+    def check_values(self) -> None:
+        """Raise where a node, a weight or an offset cannot be; costs a pass over the edges."""
         if self.num_edges:
             low, high = torch.stack(torch.aminmax(self.edge_index)).tolist()
             if low < 0 or high >= self.num_nodes:

@@ -81,6 +81,8 @@ def test_a_batch_is_its_graphs_alone_in_small_pieces(monkeypatch: pytest.MonkeyP
 def test_sizes_and_limits_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ArgumentError, match=r"cycles must be integers of at least 3, got \[2\]"):
         substructure_counts(nx.path_graph(3), cycles=[2])
+    with pytest.raises(ArgumentError, match=r"cycles must be a list of sizes, such as \[3\], got 3"):
+        substructure_counts(nx.path_graph(3), cycles=3)
     with pytest.raises(ArgumentError, match="at least one size"):
         substructure_counts(nx.path_graph(3), cycles=[])
     monkeypatch.setattr(counts_as_features, "MAX_PATHS", 100)

@@ -88,6 +88,8 @@ def test_estimates_say_their_error(tmp_path: Path) -> None:
         (("--top", "3", "--pairs", "x.csv"), "one of the two"),
         (("--top", "3", "-o", "out.txt"), "writes .csv or .parquet"),
         (("--top", "3", "--score", "jaccard"), "is not one of"),
+        (("--top", "3", "--beta", "0.3"), "--beta and --max-length belong to --score katz, not to common_neighbors"),
+        (("--top", "3", "--score", "adamic_adar", "--max-length", "5"), "belong to --score katz, not to adamic_adar"),
     ],
 )
 def test_what_does_not_go_together(club: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -102,7 +102,7 @@ def test_sizes_are_those_that_the_loader_knows(attributes: dict[str, Any]) -> No
 def test_a_batch_that_is_no_longer_as_it_was_loaded_is_asked() -> None:
     batch = loaded(x=lambda size: torch.ones(size, 1)).to("meta")
     cut = batch.clone()
-    cut.x, cut.batch, cut.ptr = cut.x[:7], cut.batch[:7], cut.ptr[:3]
+    cut.x, cut.batch, cut.ptr, cut.num_nodes = cut.x[:7], cut.batch[:7], cut.ptr[:3], 7
     assert unchecked_graph(cut).known_sizes is None
     given = torch.tensor([0, 5, 10], device="meta")
     assert unchecked_graph(batch, ptr=given).known_sizes is None

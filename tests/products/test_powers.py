@@ -387,6 +387,13 @@ def test_refusals(call: Any, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_types_by_name() -> None:
+    for estimate in (products.diagonal, products.return_probabilities):
+        by_name, itself = (estimate(ladder(), dtype=dtype, seed=3) for dtype in ("float64", torch.float64))
+        assert by_name.value.dtype == torch.float64
+        assert torch.equal(by_name.value, itself.value)
+
+
 def test_a_trajectory_without_origin() -> None:
     S = rfp.operators.from_matrix(torch.eye(3))
     t = rfp.propagate(S, torch.randn(3, 2), num_steps=1, normalization="none")

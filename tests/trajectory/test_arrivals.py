@@ -170,6 +170,7 @@ def test_columns_that_were_zero_are_zero_for_new_nodes() -> None:
         ([[0], [1]], {}, r"edge 0 joins the old nodes \[0, 1\]"),
         ([[41], [1]], {"num_nodes": 41}, "edge_index holds node 41"),
         ([[40], [1]], {"num_nodes": 12}, "at least 40"),
+        ([[10**15], [1]], {}, "node 1000000000000000 would mean .* new nodes, .*; number new nodes from 40 on"),
         ([[40.0], [1.0]], {}, "must hold integers"),
         ([[40], [1]], {"edge_weight": [float("nan")]}, "finite"),
     ],

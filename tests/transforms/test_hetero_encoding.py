@@ -27,6 +27,13 @@ def test_beside_x() -> None:
     assert torch.equal(data["paper"].x[:, :2], torch.ones(11, 2))
 
 
+def test_features_keep_their_precision() -> None:
+    data = bibliography()
+    data["paper"].x = torch.full((11, 1), 16_777_217.0, dtype=torch.float64)
+    transform = AddHeteroRandomFeaturePropagationPE(num_channels=3, num_steps=1, attr_name=None, relations=[CITES])
+    assert transform(data)["paper"].x[:, 0].tolist() == [16_777_217.0] * 11
+
+
 def test_the_repr_tells_encodings_apart() -> None:
     texts = {repr(AddHeteroRandomFeaturePropagationPE(relations=r)) for r in ("edge_types", "homogeneous", [CITES])}
     assert len(texts) == 3

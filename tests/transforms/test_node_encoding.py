@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from rfp.errors import GraphError
-from rfp.transforms import AddRandomWalkReturnPE
+from rfp.errors import ArgumentError, GraphError
+from rfp.transforms import AddRandomWalkReturnPE, AddSGCFeatures
 from rfp.transforms.node_encoding import attach
 
 EDGE = torch.tensor([[0, 1], [1, 0]])
@@ -22,6 +22,24 @@ def test_attach_names_what_it_wrote() -> None:
     assert attach(data, torch.ones(2, 3), None) == "x"
     assert attach(data, 2 * torch.ones(2, 2, 2), None) == "x"
     assert data.x.tolist() == [[1.0] * 3 + [2.0] * 4] * 2
+
+
+def test_integer_features_that_would_be_rounded_are_refused() -> None:
+    data = Data(x=torch.tensor([[2**24], [7]]), edge_index=EDGE)
+    attach(data, torch.ones(2, 1), None)
+    assert data.x.tolist() == [[2.0**24, 1.0], [7.0, 1.0]]
+    data = Data(x=torch.tensor([[2**24 + 1], [7]]), edge_index=EDGE)
+    with pytest.raises(ArgumentError, match=r"x holds integers that torch.float32 cannot; store .* attr_name"):
+        attach(data, torch.ones(2, 1), None)
+    attach(data, torch.ones(2, 1, dtype=torch.float64), None)
+    assert data.x.tolist() == [[2.0**24 + 1, 1.0], [7.0, 1.0]]
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_features_that_are_not_finite_are_named(value: float) -> None:
+    data = Data(x=torch.tensor([[1.0, 2.0], [1.0, value]]), edge_index=EDGE)
+    with pytest.raises(ArgumentError, match="AddSGCFeatures propagates x, which is not finite at node 1"):
+        AddSGCFeatures(num_steps=2)(data)
 
 
 def test_a_list_may_hold_batches() -> None:

@@ -57,6 +57,8 @@ def substructure_counts(graph: Any, *, cycles: Sequence[int] = (3, 4, 5, 6), cli
         isomorphism counting. TPAMI 2022.
     """
     for name, sizes in (("cycles", cycles), ("cliques", cliques)):
+        if isinstance(sizes, int):
+            raise ArgumentError(f"{name} must be a list of sizes, such as [{sizes}], got {sizes}")
         if any(not isinstance(size, int) or size < 3 for size in sizes):
             raise ArgumentError(f"{name} must be integers of at least 3, got {list(sizes)}")
     if not cycles and not cliques:

@@ -261,9 +261,10 @@ def sentence(report: dict[str, Any]) -> str:
     """
     if report["exact"]:
         return f"{report['pattern']}: {report['count']:,} (exact, {report['seconds']:.1f} s)"
-    low, high = report["interval"]
+    # + 0.0: what rounds to zero has no sign.
+    count, low, high = (round(value, 1) + 0.0 for value in (report["count"], *report["interval"]))
     return (
-        f"{report['pattern']}: {report['count']:,.1f}, {report['confidence']:.0%} interval {low:,.1f} to {high:,.1f} "
+        f"{report['pattern']}: {count:,.1f}, {report['confidence']:.0%} interval {low:,.1f} to {high:,.1f} "
         f"({report['num_samples']:,} samples, {report['seconds']:.1f} s)"
     )
 

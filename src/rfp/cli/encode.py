@@ -16,7 +16,7 @@ from rfp.cli.options.encoding import EncodingOptions
 from rfp.cli.options.large import LargeOptions
 from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
-from rfp.encode_file import FileJob, Progress
+from rfp.encode_file import FileJob, Progress, refuse_endless
 from rfp.encode_folder import Resources, encode_job
 from rfp.environment import find_device
 from rfp.errors import ArgumentError
@@ -77,6 +77,7 @@ def encode(
     if show:
         print_preview(graph, options, as_json=json_report)
         return
+    refuse_endless(job)
     if estimate_only:
         print_estimate(job, read_files(graph, options), as_json=json_report)
         return

@@ -89,6 +89,8 @@ def links(
     """
     if (pairs is None) == (top is None):
         raise typer.BadParameter("say which pairs: --pairs FILE, or --top K for the best of all; one of the two")
+    if score != "katz" and (beta, max_length) != (KATZ_BETA, KATZ_LENGTH):
+        raise typer.BadParameter(f"--beta and --max-length belong to --score katz, not to {score}; leave them out")
     if pairs == "-" and "-" in graph:
         raise typer.BadParameter("the graph and --pairs both want standard input; give one of them as a file")
     if out != "-":

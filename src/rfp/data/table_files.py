@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rfp.errors import FileError, GraphError, MissingExtraError
+from rfp.io.arrow_text import block_options
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
@@ -108,7 +109,8 @@ def read_table(path: Path) -> Table:
         else:
             # Only an empty field stands for "missing": NA may be the name of a node.
             options = pa.csv.ConvertOptions(null_values=[""], strings_can_be_null=True)
-            table = pa.csv.read_csv(path, convert_options=options)
+            reading = block_options(path.stat().st_size)
+            table = pa.csv.read_csv(path, read_options=reading, convert_options=options)
     except (pa.ArrowInvalid, OSError, EOFError) as error:
         raise FileError(f"{path}: not a readable table with a header ({error})") from error
     names = [name.strip() for name in table.column_names]

@@ -12,7 +12,7 @@ from rfp.io.dialect import Dialect
 from rfp.io.text_lines import decode, lines
 
 _SCAN_BYTES = 1 << 22
-_BLOCK_BYTES = 1 << 20
+TEXT_BLOCK_BYTES = 1 << 20
 _BLANK_LINE = re.compile(rb"^[ \t]+$", re.MULTILINE)
 
 
@@ -43,6 +43,18 @@ def _with_tabs(content: bytes, dialect: Dialect) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
+def block_options(num_bytes: int, block_size: int = TEXT_BLOCK_BYTES, **options: Any) -> Any:
+    """Arrow's options to read this much text in blocks, with threads where there are several.
+
+    One block gains nothing from threads, and a process that ends while Arrow starts them, as the command does after an
+    error in a small file, is aborted by the C++ runtime where torch is loaded too.
+    """
+    from pyarrow import csv
+
+    block_size = min(block_size, 2**31 - 1)
+    return csv.ReadOptions(block_size=block_size, use_threads=num_bytes > block_size, **options)
+
+
 def read_columns(prepared: bytes, delimiter: str, dialect: Dialect, types: dict[int, Any]) -> dict[int, Any]:
     """Some columns by position, each one Arrow array; raises ``ArrowInvalid`` where a field is not of its type."""
     import pyarrow as pa
@@ -50,7 +62,7 @@ def read_columns(prepared: bytes, delimiter: str, dialect: Dialect, types: dict[
     if dialect.header and b"\n" not in prepared:
         prepared += b"\n"  # Arrow does not skip a line without an end
     try:
-        return _read_blocks(prepared, delimiter, dialect, types, _BLOCK_BYTES)
+        return _read_blocks(prepared, delimiter, dialect, types, TEXT_BLOCK_BYTES)
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error):
             raise
@@ -67,10 +79,11 @@ def _read_blocks(
     names = {position: str(position) for position in sorted(types)}
     table = csv.read_csv(
         pa.BufferReader(prepared),
-        read_options=csv.ReadOptions(
+        read_options=block_options(
+            len(prepared),
+            block_size,
             column_names=[str(i) for i in range(dialect.num_fields)],
             skip_rows_after_names=1 if dialect.header else 0,
-            block_size=min(block_size, 2**31 - 1),
         ),
         parse_options=csv.ParseOptions(delimiter=delimiter, quote_char='"' if dialect.fields.quotes else False),
         # Nothing stands for "missing": an empty field is an error, and NA may be the name of a node.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rfp.edge_table.node_ids import numbers_of
 from rfp.errors import FileError, GraphError, MissingExtraError
+from rfp.io.arrow_text import block_options
 
 _FIRST_LINE = re.compile(
     r"%%MatrixMarket\s+matrix\s+(coordinate|array)\s+(real|integer|unsigned-integer|double|complex|pattern)\s+"
@@ -169,7 +170,7 @@ def _parse(body: bytes, header: _Header, file: str, kinds: list[str]) -> Any:
         try:
             table = csv.read_csv(
                 pa.BufferReader(plain),
-                read_options=csv.ReadOptions(column_names=list(types)),
+                read_options=block_options(len(plain), column_names=list(types)),
                 parse_options=csv.ParseOptions(delimiter=" ", quote_char=False, ignore_empty_lines=True),
                 convert_options=csv.ConvertOptions(column_types=types, null_values=[]),
             )

@@ -31,6 +31,9 @@ def read_parquet(path: Path, options: ReadOptions) -> EdgeTable:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: damaged names of columns
         if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError | FileError):
             raise
+        if "not in range" in str(error):
+            why = f"an integer among the weights has no equal of floating point ({error}); --unweighted leaves them out"
+            raise FileError(f"{path}: {why}") from error
         raise FileError(f"{path}: not a readable Parquet file ({error})") from error
 
 

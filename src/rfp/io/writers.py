@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -106,25 +106,51 @@ def write_pt(file: IO[bytes], encoding: EncodedNodes) -> None:
 
 def write_parquet(file: IO[bytes], encoding: EncodedNodes) -> None:
     """Write one row for each node in groups of about 64 MB, so that a reader need not hold all of it."""
+    values = encoding.array.contiguous().numpy()
+    if values.ndim == 2:
+        values = values[:, None]
+    graphs = None if encoding.ptr is None else encoding.graphs
+    rows = max(1, _ROW_GROUP_BYTES // max(1, values[:1].nbytes))
+    write_parquet_blocks(file, [(encoding.names, values)], encoding.metadata, graphs=graphs, row_group_size=rows)
+
+
+def write_parquet_blocks(
+    file: IO[bytes],
+    blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+    metadata: str,
+    *,
+    graphs: NDArray[Any] | None = None,
+    row_group_size: int | None = None,
+) -> None:
+    """Write a row for each node from blocks of rows, one after the other: the layout at the head of this module.
+
+    Args:
+        file: Opened for writing.
+        blocks: Names of the nodes ``[rows]`` and their rows ``[rows, B, C]``.
+        metadata: JSON text; none if it is empty.
+        graphs: Graph number of each node, where there is one block of several graphs.
+        row_group_size: Rows of a group at most.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("pyarrow", "cli", "writing Parquet") from error
-    values = encoding.array.contiguous().numpy()
-    if values.ndim == 2:
-        values = values[:, None]
-    num_rows, num_trajectories, width = values.shape
-    ids = encoding.names
-    columns = {} if encoding.ptr is None else {"graph": pa.array(encoding.graphs)}
-    columns["node"] = pa.array(ids.tolist() if ids.dtype == object else ids)
-    for b in range(num_trajectories):
-        flat = pa.array(np.ascontiguousarray(values[:, b]).reshape(-1))
-        name = "encoding" if num_trajectories == 1 else f"encoding_{b}"
-        columns[name] = pa.FixedSizeListArray.from_arrays(flat, width)
-    table = pa.table(columns).replace_schema_metadata({"rfp": encoding.metadata})
-    rows = max(1, _ROW_GROUP_BYTES // max(1, values[:1].nbytes))
-    pq.write_table(table, file, row_group_size=min(rows, max(num_rows, 1)), compression="zstd", use_dictionary=["node"])
+    writer: Any = None
+    for ids, values in blocks:
+        num_rows, num_trajectories, width = values.shape
+        columns = {} if graphs is None else {"graph": pa.array(graphs)}
+        columns["node"] = pa.array(ids.tolist() if ids.dtype == object else ids)
+        for b in range(num_trajectories):
+            flat = pa.array(np.ascontiguousarray(values[:, b]).reshape(-1))
+            name = "encoding" if num_trajectories == 1 else f"encoding_{b}"
+            columns[name] = pa.FixedSizeListArray.from_arrays(flat, width)
+        table = pa.table(columns).replace_schema_metadata({"rfp": metadata} if metadata else None)
+        if writer is None:
+            writer = pq.ParquetWriter(file, table.schema, compression="zstd", use_dictionary=["node"])
+        writer.write_table(table, row_group_size=min(row_group_size or num_rows, max(num_rows, 1)))
+    if writer is not None:
+        writer.close()
 
 
 def write_node_ids(file: IO[bytes], encoding: EncodedNodes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import sub
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from rfp.backends.problem import Problem, draw_features
 from rfp.backends.start import first_state
 from rfp.encode import encode_graph
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph
 from rfp.nn.counted_draws import CountedDraws
 from rfp.one_loop import run_problem
@@ -132,7 +132,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             batch: Graph number of each node, ascending. Without ``ptr`` offsets are counted from it, at the price of
                 one synchronisation with a GPU.
             ptr: ``[num_graphs + 1]``.
-            num_nodes: Number of nodes; needed with ``edge_index``.
+            num_nodes: Number of nodes; needed with ``edge_index`` alone. It is told by ``batch``, and by ``ptr`` at the
+                price of one synchronisation where that is on a GPU.
         """
         if torch.compiler.is_exporting():
             raise ArgumentError(
@@ -309,16 +310,21 @@ def unchecked_graph(
     ptr: Tensor | None = None,
     num_nodes: int | None = None,
 ) -> Graph:
-    """A :class:`~rfp.graph.Graph` from what models pass around, unchecked: a check would stall a GPU at every step."""
+    """A :class:`~rfp.graph.Graph` from what models pass around.
+
+    Shapes and types are checked; values on a CPU alone, since a GPU would have to be waited for at every step.
+    """
     if isinstance(graph, Graph):
         return graph
     loaded = None  # the batch that ptr is of
     if isinstance(graph, Tensor):
         edge_index = graph
         if num_nodes is None:
-            if batch is None:
-                raise ArgumentError("num_nodes is needed with edge_index: isolated nodes do not appear in it")
-            num_nodes = batch.size(0)
+            if batch is None and ptr is None:
+                raise ArgumentError(
+                    "num_nodes (or ptr, or batch) is needed with edge_index: isolated nodes do not appear in it"
+                )
+            num_nodes = int(cast(Tensor, ptr)[-1]) if batch is None else batch.size(0)
     elif (edge_index := _attribute(graph, "edge_index")) is not None:
         num_nodes = int(graph.num_nodes)
         loaded = graph if ptr is None else None
@@ -327,20 +333,49 @@ def unchecked_graph(
         edge_weight = _attribute(graph, "edge_weight") if edge_weight is None else edge_weight
     else:
         raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
-    if ptr is None and batch is not None:
-        ptr = offsets(torch.bincount(batch))
+    on_host = edge_index.device.type == "cpu"
+    if batch is not None:
+        _check_batch(batch, num_nodes, values=on_host)
+        if ptr is None:
+            ptr = offsets(torch.bincount(batch))
+        elif on_host:
+            ptr = _of_both(batch, ptr, given=loaded is None)
     if edge_weight is not None:
         edge_weight = edge_weight.detach().view(-1)
     # A loader has numbered the nodes already; to do it again would be a few more launches.
-    numbered = batch is not None and batch.size(0) == num_nodes and batch.device == edge_index.device
-    return Graph.unchecked(
+    numbered = batch is not None and batch.device == edge_index.device
+    read = Graph.unchecked(
         edge_index,
         num_nodes,
         edge_weight,
         ptr,
         known_batch=batch if numbered else None,
-        known_sizes=None if edge_index.device.type == "cpu" else sizes_on_host(loaded, ptr, num_nodes),
+        known_sizes=None if on_host else sizes_on_host(loaded, ptr, num_nodes),
     )
+    read.check_form()
+    if on_host:
+        read.check_values()
+    return read
+
+
+def _check_batch(batch: Tensor, num_nodes: int, *, values: bool) -> None:
+    if batch.shape != (num_nodes,) or batch.is_floating_point():
+        raise GraphError(
+            f"batch must have the graph number of each of the {num_nodes} nodes, got {batch.dtype} of shape "
+            f"{list(batch.shape)}"
+        )
+    if values and num_nodes and (int(batch[0]) < 0 or bool((batch.diff() < 0).any())):
+        raise GraphError("batch must ascend from 0, since the nodes of a graph stand together; sort the nodes by graph")
+
+
+def _of_both(batch: Tensor, ptr: Tensor, *, given: bool) -> Tensor:
+    """``ptr``, or what ``batch`` says, where it is an object's own: PyG's ``subgraph`` leaves an old one there."""
+    counted = torch.bincount(batch, minlength=ptr.numel() - 1)
+    if torch.equal(counted, ptr.diff().to(counted.device)):
+        return ptr
+    if given:
+        raise GraphError("batch and ptr do not say the same of which node is of which graph; give one of them alone")
+    return offsets(counted)
 
 
 def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, int] | None:

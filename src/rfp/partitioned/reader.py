@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from rfp.atomic import atomic_files
 from rfp.errors import ArgumentError, FileError, MissingExtraError
+from rfp.io.writers import write_parquet_blocks
 from rfp.partitioned.checked_files import DamagedFileError, load_array
 from rfp.partitioned.layout import Layout, Manifest, panels, step_name
 from rfp.trajectory import Report, Trajectory
@@ -140,15 +142,21 @@ class PartitionedEncoding:
         """All of it in memory, as :func:`rfp.encode` returns it: O(n O (P + 1) k B)."""
         return Trajectory(self.rows(np.arange(self.num_nodes)), self.report)
 
-    def export(self, path: str | Path, tick: Callable[[int], None] = lambda blocks: None) -> None:
-        """Write all of it as one ``.npy`` (``[n, C]`` or ``[n, B, C]``) or ``.parquet`` file, block by block.
+    def export(
+        self, path: str | Path, tick: Callable[[int], None] = lambda blocks: None, *, metadata: str = ""
+    ) -> None:
+        """Write all of it as one ``.npy`` or ``.parquet`` file, block by block, in the layout of :mod:`rfp.io.writers`.
 
         Args:
             path: With the suffix ``.npy`` or ``.parquet``.
             tick: Called with 1 after each block of rows.
+            metadata: JSON text that a Parquet file holds under the key ``rfp``.
         """
         path = Path(path)
-        writers = {".npy": self._export_npy, ".parquet": self._export_parquet}
+        writers: dict[str, Callable[[Any, Callable[[int], None]], None]] = {
+            ".npy": self._export_npy,
+            ".parquet": partial(self._export_parquet, metadata=metadata),
+        }
         if path.suffix.lower() not in writers:
             raise ArgumentError(f"{path}: export writes .npy or .parquet")
         with atomic_files([path]) as files:
@@ -170,23 +178,18 @@ class PartitionedEncoding:
             file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
             tick(1)
 
-    def _export_parquet(self, file: Any, tick: Callable[[int], None]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    def _export_parquet(self, file: Any, tick: Callable[[int], None], metadata: str) -> None:
+        ids = self.node_ids()
 
-        ids, low = self.node_ids(), 0
-        writer: Any = None
-        for rows in self._row_blocks():
-            flat = rows.reshape(len(rows), -1)
-            names = np.arange(low, low + len(rows)) if ids is None else ids[low : low + len(rows)]
-            low += len(rows)
-            columns: Sequence[Any] = [pa.array(names), *(pa.array(column) for column in flat.T)]
-            table = pa.table(list(columns), names=["node", *(f"rfp_{c}" for c in range(flat.shape[1]))])
-            writer = pq.ParquetWriter(file, table.schema) if writer is None else writer
-            writer.write_table(table)
-            tick(1)
-        if writer is not None:
-            writer.close()
+        def blocks() -> Iterator[tuple[Array, Array]]:
+            low = 0
+            for rows in self._row_blocks():
+                high = low + len(rows)
+                yield np.arange(low, high) if ids is None else ids[low:high], rows
+                tick(1)
+                low = high
+
+        write_parquet_blocks(file, blocks(), metadata)
 
 
 def open_encoding(folder: str | Path) -> PartitionedEncoding:

@@ -11,7 +11,7 @@ from rfp.conversion import as_graph
 from rfp.operators import MatrixOperator
 from rfp.products.channel_means import PowerEstimate, checked_pairs
 from rfp.products.draw import DrawArguments
-from rfp.products.samples import form_of, samples_from, samples_of_graph
+from rfp.products.samples import drawn_type, form_of, samples_from, samples_of_graph
 from rfp.settings import as_integer
 
 
@@ -121,7 +121,7 @@ def return_probabilities(
     """
     walk_length = as_integer("walk_length", walk_length, 1)
     read = as_graph(graph)
-    form = form_of("random_walk", read, draw.get("dtype", torch.float32))
+    form = form_of("random_walk", read, drawn_type(draw))
     found = samples_of_graph(read, walk_length, form, exact, draw).estimate(None)
     assert isinstance(form.operator, MatrixOperator)
     csr = form.operator.csr

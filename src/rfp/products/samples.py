@@ -88,7 +88,7 @@ def samples_from(source: Any, num_powers: int | None, operator: Any, exact: bool
     if isinstance(source, Trajectory):
         return _samples_of_trajectory(source, num_powers, operator, exact, draw)
     graph = as_graph(source)
-    form = form_of("normalized_adjacency" if operator is None else operator, graph, draw.get("dtype", torch.float32))
+    form = form_of("normalized_adjacency" if operator is None else operator, graph, drawn_type(draw))
     return samples_of_graph(graph, _NUM_POWERS if num_powers is None else num_powers, form, exact, draw)
 
 
@@ -190,6 +190,11 @@ class Form:
     operator: Operator
     symmetric: bool
     similarity: Tensor | None = None
+
+
+def drawn_type(draw: DrawArguments) -> torch.dtype:
+    """The type that is asked for, by itself or by its name, or the usual one."""
+    return Settings(dtype=draw.get("dtype", torch.float32)).dtype
 
 
 def form_of(operator: Any, graph: Graph, dtype: torch.dtype) -> Form:

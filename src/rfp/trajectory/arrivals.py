@@ -17,6 +17,9 @@ from rfp.operators import OPERATORS, Degrees, EntryTable, FunctionOperator, as_o
 from rfp.trajectory.replay import features_of_new, grown, operators_of, walk
 from rfp.trajectory.stored_states import States, StoredStates
 
+# New nodes without an edge that numbers may leave between those with one: beyond, a number is taken for a mistake.
+_MOST_APART = 1_000_000
+
 
 def extend(
     trajectory: States,
@@ -34,8 +37,9 @@ def extend(
     .. math:: a_v^{(p)} = \left(S'_{vo} a_o^{(p-1)} + S'_{vv} a_v^{(p-1)}\right) W_p, \qquad a_v^{(0)} = r_v W_0 ,
 
     which is :func:`replay` with the operator :math:`\begin{pmatrix} S & 0 \\ S'_{vo} & S'_{vv} \end{pmatrix}`: new
-    nodes learn from old ones and from each other, old ones do not move. Degrees are those of the enlarged graph. The
-    features :math:`r_v` continue the draw at index n, n + 1, ...
+    nodes learn from old ones and from each other, old ones do not move. Degrees are those of the enlarged graph. Of a
+    named operator with a power (``"random_walk^2"``) it is that power of this block matrix, which knows no walk from an
+    old node to a new one. The features :math:`r_v` continue the draw at index n, n + 1, ...
 
     A row can grow without bound where it feeds itself more than its column is divided by: :math:`S'_{vv}` (a self-loop
     of :math:`\hat A`, 1/2 for a node with one neighbour, 1 for one with none) against the smallest
@@ -154,6 +158,11 @@ def _new_edges(old: Graph, edges: Any, num_nodes: int | None, weight: Any, direc
     size = max(n, int(index.max()) + 1 if index.numel() else 0) if num_nodes is None else num_nodes
     if size < n:
         raise ArgumentError(f"num_nodes must be at least {n}, the nodes that are there, got {size}")
+    if num_nodes is None and size - n > _MOST_APART + index.numel():
+        raise ArgumentError(
+            f"node {size - 1} would mean {size - n:,} new nodes, most of them without an edge; number new nodes from "
+            f"{n} on, or say num_nodes"
+        )
     values = None if weight is None else torch.as_tensor(weight).to(old.device, torch.float64)
     added = Graph(index.to(old.device), size, values)
     among_old = (added.edge_index < n).all(0)

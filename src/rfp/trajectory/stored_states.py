@@ -23,10 +23,9 @@ def kept_steps(keep: str | Sequence[int], num_steps: int) -> list[int]:
         ([4], [0, 1, 2], [0, 4])
     """
     if isinstance(keep, str):
-        known = {"last": [num_steps], "all": list(range(num_steps + 1))}
-        if keep not in known:
+        if keep not in ("last", "all"):
             raise ArgumentError(f"the steps to keep must be 'last', 'all' or a list of them, got {keep!r}")
-        return known[keep]
+        return [num_steps] if keep == "last" else list(range(num_steps + 1))
     steps = [int(step) + (num_steps + 1 if step < 0 else 0) for step in keep]
     if not steps or min(steps) < 0 or max(steps) > num_steps or len(set(steps)) < len(steps):
         raise ArgumentError(f"the steps to keep must be from 0 to {num_steps}, each once, got {list(keep)}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from rfp.hetero import encode_hetero
 from rfp.settings import Settings
+from rfp.transforms.node_encoding import attach
 
 
 @functional_transform("add_hetero_random_feature_propagation_pe")
@@ -42,12 +42,7 @@ class AddHeteroRandomFeaturePropagationPE(BaseTransform, Settings):  # type: ign
         if isinstance(data, list | tuple):
             return [self(one) for one in data]
         for node_type, rows in encode_hetero(data, Settings.of(self, {}), relations=self.relations).items():
-            store = data[node_type]
-            if self.attr_name is not None:
-                store[self.attr_name] = rows
-                continue
-            flat, x = rows.flatten(1), getattr(store, "x", None)
-            store.x = flat if x is None else torch.cat([x.to(flat.dtype).view(len(flat), -1), flat], dim=1)
+            attach(data[node_type], rows, self.attr_name)
         return data
 
     def __repr__(self) -> str:

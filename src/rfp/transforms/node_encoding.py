@@ -100,6 +100,9 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
         x = data.x if self.needs_x else None
         if self.needs_x and x is None:
             raise ArgumentError(f"{type(self).__name__} propagates node features, but the graph has no x")
+        if x is not None and x.is_floating_point() and not bool(x.isfinite().all()):
+            where = int((~x.isfinite()).nonzero()[0, 0])
+            raise ArgumentError(f"{type(self).__name__} propagates x, which is not finite at node {where}")
         return x[:, None] if x is not None and x.dim() == 1 else x
 
     def __repr__(self) -> str:
@@ -110,17 +113,22 @@ def attach(data: Any, values: Tensor, attr_name: str | None) -> str:
     """Store ``values`` ``[N, ...]`` under ``attr_name``, or beside ``x`` for ``None``; returns the attribute's name.
 
     Beside integer features the result is floating-point: rounding an encoding to integers would destroy it.
+
+    Raises:
+        ArgumentError: Integer features that the type of the encoding cannot hold.
     """
     if attr_name is not None:
         data[attr_name] = values
         return attr_name
     flat = values.flatten(1)
-    x = data.x
+    x = getattr(data, "x", None)
     if x is None:
         data.x = flat
         return "x"
     x = x[:, None] if x.dim() == 1 else x
     dtype = x.dtype if x.is_floating_point() else flat.dtype
+    if not x.is_floating_point() and not torch.equal(x.to(dtype).to(x.dtype), x):
+        raise ArgumentError(f"x holds integers that {dtype} cannot; store the encoding under an attr_name of its own")
     data.x = torch.cat([x.to(dtype), flat.to(x.device, dtype)], dim=-1)
     return "x"
 
