@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -85,6 +86,12 @@ def test_fields_are_of_their_defaults_types(values: dict[str, Any], message: str
 @pytest.mark.parametrize("values", [{}, {"rate": 1}, {"on": True, "count": 0}, {"level": "node"}, {"sizes": "free"}])
 def test_fields_that_are(values: dict[str, Any]) -> None:
     check_types(Typed(**values), {"name": {"a": 0, "b": 1}, "level": ("node",)})
+
+
+def test_numbers_of_numpy_become_plain() -> None:
+    one = Typed(on=np.bool_(True), rate=np.float32(0.25), count=np.int64(3))  # type: ignore[arg-type]
+    check_types(one)
+    assert [(type(value), value) for value in (one.on, one.rate, one.count)] == [(bool, True), (float, 0.25), (int, 3)]
 
 
 def test_text_without_choices() -> None:

@@ -7,7 +7,7 @@ import re
 import runpy
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -21,8 +21,9 @@ from rfp.bench.cases import CASES
 from rfp.bench.partitioned import Measured, read_measured
 from rfp.cli.main import app as command_line
 from rfp.reproduce import TABLES
+from rfp.reproduce.spec import Column
 from rfp.reproduce.standing import counts_as_markdown, standings, standings_as_markdown
-from rfp.train import read_results
+from rfp.train import Result, read_results
 
 RESULTS = ROOT / "results"
 NORMALIZATIONS = {"qr": "QR", "l2": "ℓ2", "none": "none"}
@@ -96,22 +97,46 @@ READ_ALONE = {
 }
 
 
+# Results of the backbone that was chosen without an encoding, 64 wide -> what it reads beside the node features.
+READ_BESIDE = {
+    "beside-none": "nothing",
+    "beside-anew": "RFP-QR, linear, drawn anew",
+    "beside-kept": "RFP-QR, linear, one draw kept",
+}
+
+
+def tuned_on_nodes(names: Iterable[str]) -> Iterator[tuple[Column, list[Result]]]:
+    """The data sets of table 2 that have been tuned with all of these configs, and the results."""
+    found = {(r.config.data.name, r.config.name): r for r in read_results(RESULTS / "tuning").values()}
+    for column in TABLES[2].columns:
+        if all((column.id, name) in found for name in names):
+            yield column, [found[column.id, name] for name in names]
+
+
+def percent(values: Iterable[float]) -> str:
+    return " | ".join(f"{100 * value:.1f}" for value in values)
+
+
 def structure_alone() -> str:
     """Validation accuracies of encodings without node features; on the same splits, of node features alone."""
-    tuned = read_results(RESULTS / "tuning").values()
-    found = {(r.config.data.name, r.config.name): r for r in tuned if r.config.name in READ_ALONE}
     chosen = {
         r.config.data.name: r for r in read_results(RESULTS).values() if r.config.name == "mlp" and r.config.halving
     }
     lines = [f"| | splits | {' | '.join(READ_ALONE.values())} | node features |", "|---" * (len(READ_ALONE) + 3) + "|"]
-    for column in TABLES[2].columns:
-        results = [found[column.id, name] for name in READ_ALONE if (column.id, name) in found]
-        if len(results) < len(READ_ALONE):
-            continue
+    for column, results in tuned_on_nodes(READ_ALONE):
         splits = {run.split for run in results[0].runs}
         of_features = [run.metrics["val"] for run in chosen[column.id].runs if run.split in splits and run.seed == 0]
         values = [*(result.mean_std("val")[0] for result in results), fmean(of_features)]
-        lines.append(f"| {column.label} | {len(splits)} | {' | '.join(f'{100 * value:.1f}' for value in values)} |")
+        lines.append(f"| {column.label} | {len(splits)} | {percent(values)} |")
+    return "\n".join(lines)
+
+
+def structure_beside() -> str:
+    """Validation accuracies with node features, without an encoding and with one whose draw is new or kept."""
+    lines = [f"| | splits | {' | '.join(READ_BESIDE.values())} |", "|---" * (len(READ_BESIDE) + 2) + "|"]
+    for column, results in tuned_on_nodes(READ_BESIDE):
+        splits = {run.split for run in results[0].runs}
+        lines.append(f"| {column.label} | {len(splits)} | {percent(r.mean_std('val')[0] for r in results)} |")
     return "\n".join(lines)
 
 
@@ -179,6 +204,7 @@ def generate(app: Sphinx) -> None:
         "extras": extras,
         "products-tried": products_tried,
         "structure-alone": structure_alone,
+        "structure-beside": structure_beside,
         "benchmark": speed["table"],
         "counting": speed["count_table"],
         "partitioned-growth": partitioned_growth,

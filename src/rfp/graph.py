@@ -135,6 +135,8 @@ class Graph:
             )
         if self.edge_weight is not None and self.edge_weight.is_complex():
             raise GraphError(f"edge_weight must be real, got {self.edge_weight.dtype}; take e.g. its absolute value")
+        if self.ptr is not None:
+            check_offsets_form(self.ptr)
 
     def check_values(self) -> None:
         """Raise where a node, a weight or an offset cannot be; costs a pass over the edges."""
@@ -148,8 +150,7 @@ class Graph:
             raise GraphError(f"edge_weight must be finite, got {self.edge_weight[where].item()} at edge {where}")
         if self.ptr is None:
             return
-        ends_ok = self.ptr.dim() == 1 and len(self.ptr) >= 1 and int(self.ptr[0]) == 0
-        if not ends_ok or int(self.ptr[-1]) != self.num_nodes or bool((self.ptr.diff() < 0).any()):
+        if int(self.ptr[0]) or int(self.ptr[-1]) != self.num_nodes or bool((self.ptr.diff() < 0).any()):
             raise GraphError(
                 f"ptr must start at 0, never fall and end at num_nodes={self.num_nodes}, got {self.ptr.tolist()[:4]}..."
             )
@@ -364,6 +365,12 @@ class Graph:
             merged = merged - merged.multiply(wins) + lower.multiply(wins)
         weighted = None if self.edge_weight is None else True  # duplicates of unweighted edges become weights
         return from_scipy(merged.tocsr(), ptr=self.ptr, weighted=weighted, device=self.device)
+
+
+def check_offsets_form(ptr: Tensor) -> None:
+    """Raise where node offsets have a shape or a type that offsets cannot have; nothing is read."""
+    if ptr.dim() != 1 or not ptr.numel() or ptr.is_floating_point() or ptr.dtype == torch.bool:
+        raise GraphError(f"ptr must hold num_graphs + 1 integers, got {ptr.dtype} of shape {list(ptr.shape)}")
 
 
 def from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:

@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from rfp.errors import ArgumentError, unknown_choice
@@ -50,6 +51,8 @@ def field_values(kind: type, values: Any, what: str, *, names: Mapping[str, str]
 def check_types(config: Any, choices: Mapping[str, Any] | None = None) -> None:
     """Raise where a field is not of its default's type: to YAML a "no" in quotes is text, which would count as true.
 
+    NumPy's numbers become Python's, which alone can be written to a file.
+
     Args:
         config: A dataclass. Fields without a default, or whose default is ``None`` or an object, are left alone.
         choices: What some of its fields may be; ``None`` where that is the default.
@@ -59,6 +62,9 @@ def check_types(config: Any, choices: Mapping[str, Any] | None = None) -> None:
     """
     for f in fields(config):
         value = getattr(config, f.name)
+        if isinstance(value, np.generic):
+            value = value.item()
+            object.__setattr__(config, f.name, value)
         allowed = (choices or {}).get(f.name)
         if allowed is not None:
             if not (value is None and f.default is None) and not (isinstance(value, str) and value in allowed):

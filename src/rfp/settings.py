@@ -15,6 +15,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
+import numpy as np
 import torch
 
 from rfp.errors import ArgumentError, check_names, unknown_choice
@@ -212,6 +213,13 @@ def as_integer(name: str, value: Any, least: int | None = None) -> int:
         off = '; to switch normalisation off use normalization="none"' if name == "normalize_every" else ""
         raise ArgumentError(f"{name} must be {expected}, got {value!r}{off}")
     return number
+
+
+def as_boolean(name: str, value: Any) -> bool:
+    """The value as a ``bool``; text, which is true whatever it says, and numbers do not count."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} must be true or false, got {value!r}")
+    return bool(value)
 
 
 def _normalization(given: Any) -> NormalizationChoice:

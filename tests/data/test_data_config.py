@@ -1,5 +1,6 @@
 """A config says one thing, and nothing it does not know."""
 
+import numpy as np
 import pytest
 
 from rfp.data import DataConfig
@@ -16,6 +17,7 @@ def test_plain_values_there_and_back() -> None:
     config = DataConfig.from_dict(values)
     assert config.dataset_class == values["class"]
     assert config.random_split == (0.8, 0.1, 0.1)
+    assert DataConfig.from_dict({**values, "random_split": np.array([0.8, 0.1, 0.1])}) == config
     plain = config.to_dict()
     assert {key: plain[key] for key in values} == values
     assert DataConfig.from_dict(plain) == config

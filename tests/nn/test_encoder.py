@@ -84,6 +84,9 @@ PATH = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
         ({"batch": torch.tensor([0, 1, 0, 1, 0])}, "batch must ascend from 0"),
         ({"batch": torch.tensor([-1, 0, 0, 0, 0])}, "batch must ascend from 0"),
         ({"batch": torch.zeros(4, dtype=torch.long)}, "batch must have the graph number of each of the 5 nodes"),
+        ({"ptr": torch.zeros(0, dtype=torch.long)}, r"ptr must hold num_graphs \+ 1 integers, got .* of shape \[0\]"),
+        ({"ptr": torch.tensor([0.0, 5.0])}, r"ptr must hold num_graphs \+ 1 integers, got torch.float32"),
+        ({"batch": torch.zeros(5, dtype=torch.bool)}, "batch must have the graph number of each of the 5 nodes, got"),
         ({"batch": torch.zeros(5)}, "batch must have the graph number of each of the 5 nodes"),
         (
             {"batch": torch.zeros(5, dtype=torch.long), "ptr": torch.tensor([0, 3, 5])},

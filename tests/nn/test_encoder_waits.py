@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch_geometric.data import Batch, Data
 
 import rfp
-from rfp.nn.encoder import unchecked_graph
+from rfp.nn.encoder import model_graph
 
 pytest.importorskip("triton")
 RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
@@ -95,15 +95,16 @@ def test_the_tensors_of_this_test_do_not_answer() -> None:
 @pytest.mark.parametrize("attributes", [{}, {"x": lambda size: torch.ones(size, 1)}])
 def test_sizes_are_those_that_the_loader_knows(attributes: dict[str, Any]) -> None:
     batch = loaded(**attributes)
-    assert unchecked_graph(batch).known_sizes is None  # a CPU is asked when they are wanted
-    assert unchecked_graph(batch.to("meta")).known_sizes == (3, 4)
+    assert model_graph(batch).known_sizes is None  # a CPU is asked when they are wanted
+    assert model_graph(batch.to("meta")).known_sizes == (3, 4)
 
 
 def test_a_batch_that_is_no_longer_as_it_was_loaded_is_asked() -> None:
     batch = loaded(x=lambda size: torch.ones(size, 1)).to("meta")
     cut = batch.clone()
     cut.x, cut.batch, cut.ptr, cut.num_nodes = cut.x[:7], cut.batch[:7], cut.ptr[:3], 7
-    assert unchecked_graph(cut).known_sizes is None
+    assert model_graph(cut).known_sizes is None
+    assert model_graph(cut).ptr is not cut.ptr  # which is that of the whole
     given = torch.tensor([0, 5, 10], device="meta")
-    assert unchecked_graph(batch, ptr=given).known_sizes is None
-    assert unchecked_graph(batch.edge_index, ptr=torch.tensor([0, 4, 10]), num_nodes=10).known_sizes == (4, 6)
+    assert model_graph(batch, ptr=given).known_sizes is None
+    assert model_graph(batch.edge_index, ptr=torch.tensor([0, 4, 10]), num_nodes=10).known_sizes == (4, 6)

@@ -16,7 +16,7 @@ import rfp
 from rfp import baselines
 from rfp.errors import ArgumentError
 from rfp.nn import BACKBONES, ModelConfig, RFPModel
-from rfp.nn.encoder import unchecked_graph
+from rfp.nn.encoder import model_graph
 from rfp.transforms import BASELINES
 
 SMALL_RFP = {"name": "rfp", "num_channels": 3, "num_steps": 2, "num_trajectories": 4}
@@ -65,7 +65,7 @@ def test_embedding_is_the_paper_s_linear_map_on_the_concatenation() -> None:
     t = rfp.encode(data, num_channels=3, num_steps=2, num_trajectories=4, backend="reference").flat()
     joined = torch.cat([data.x.expand(4, -1, -1), t], dim=-1)
     expected = joined @ model.embed.weight.T + model.embed.bias
-    assert torch.allclose(model._embed(data, unchecked_graph(data), data.x, model.draw(data)), expected, atol=1e-5)
+    assert torch.allclose(model._embed(data, model_graph(data), data.x, model.draw(data)), expected, atol=1e-5)
 
 
 def test_concatenation_lays_trajectories_side_by_side() -> None:
@@ -74,7 +74,7 @@ def test_concatenation_lays_trajectories_side_by_side() -> None:
     t = rfp.encode(data, num_channels=3, num_steps=2, num_trajectories=4, backend="reference").flat()
     joined = torch.cat([data.x, *t], dim=-1)
     expected = joined @ model.embed.weight.T + model.embed.bias
-    assert torch.allclose(model._embed(data, unchecked_graph(data), data.x, model.draw(data)), expected, atol=1e-5)
+    assert torch.allclose(model._embed(data, model_graph(data), data.x, model.draw(data)), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("trajectories", ["independent", "dss"])
@@ -120,10 +120,10 @@ def test_signs_of_eigenvectors_are_flipped_in_training_only() -> None:
     model = make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 4}], norm="none", dropout=0.0)
     data = graphs()[2]
     vectors = baselines.eigenvectors(data, num_eigenvectors=4)
-    seen = [model.train()._fixed_encoding(0, data, unchecked_graph(data)) for _ in range(12)]
+    seen = [model.train()._fixed_encoding(0, data, model_graph(data)) for _ in range(12)]
     assert all(torch.equal(one.abs(), vectors.abs()) for one in seen)
     assert len({tuple(one[0].sign().tolist()) for one in seen}) > 3
-    assert torch.equal(model.eval()._fixed_encoding(0, data, unchecked_graph(data)), vectors)
+    assert torch.equal(model.eval()._fixed_encoding(0, data, model_graph(data)), vectors)
 
 
 def test_signs_drawn_beforehand_are_left_alone() -> None:
@@ -135,10 +135,10 @@ def test_signs_drawn_beforehand_are_left_alone() -> None:
     seen = set()
     for _ in range(12):
         drawn = copy.copy(data)
-        model.draw_signs(drawn, unchecked_graph(drawn))
+        model.draw_signs(drawn, model_graph(drawn))
         flipped = drawn[model.fixed[0].attr_name]
         assert torch.equal(flipped.abs(), vectors.abs())
-        assert torch.equal(model._fixed_encoding(0, drawn, unchecked_graph(drawn)), flipped)
+        assert torch.equal(model._fixed_encoding(0, drawn, model_graph(drawn)), flipped)
         seen.add(tuple(flipped[0].sign().tolist()))
     assert len(seen) > 3
     assert torch.equal(data[model.fixed[0].attr_name], vectors)
@@ -242,9 +242,9 @@ def test_input_dropout_is_on_features_encodings_and_trajectories(trajectories: s
     for encodings, in_channels in (([SMALL_RFP], 0), ([fixed], 0), ([], 2), ([fixed, SMALL_RFP], 2)):
         model = make(encodings=encodings, in_channels=in_channels, trajectories=trajectories, input_dropout=1.0)
         data = graphs()[0]
-        whole = model.train()._embed(data, unchecked_graph(data), data.x if in_channels else None, model.draw(data))
+        whole = model.train()._embed(data, model_graph(data), data.x if in_channels else None, model.draw(data))
         assert torch.allclose(whole, model.embed.bias.expand_as(whole))
-        there = model.eval()._embed(data, unchecked_graph(data), data.x if in_channels else None, model.draw(data))
+        there = model.eval()._embed(data, model_graph(data), data.x if in_channels else None, model.draw(data))
         assert not torch.allclose(there, model.embed.bias.expand_as(there), atol=1e-3)
 
 
@@ -288,7 +288,7 @@ def test_state_restores_everything() -> None:
 def test_a_graph_kept_between_calls_gives_the_same() -> None:
     model = make().eval()
     batch = Batch.from_data_list(graphs())
-    kept = unchecked_graph(batch)
+    kept = model_graph(batch)
     assert torch.equal(model(batch, graph=kept), model(batch))
     assert torch.equal(model(batch, graph=kept), model(batch))
 

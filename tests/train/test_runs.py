@@ -114,6 +114,29 @@ def test_what_replicas_cannot_do_is_searched_one_run_at_a_time(
     assert [trial.val for trial in found.trials] == alone
 
 
+@pytest.mark.parametrize(
+    "search", [{"model.hidden_channels": [8, 64]}, {"training.epochs": [2, 0]}, {"model.trajectory_layers": [None, 1]}]
+)
+def test_values_that_cannot_be_built_leave_the_engine_as_it_is(search: dict[str, list[Any]]) -> None:
+    """They are left out, and the others judged on all splits."""
+    said: list[str] = []
+    wanted = config(CLUB, search=search).with_values({"model.max_parameters": 1000})
+    found = run(wanted, workspace=Workspace(say=said.append))
+    ((key, values),) = search.items()
+    assert [(trial.values, trial.num_runs) for trial in found.trials] == [({key: values[0]}, 3)]
+    assert len([line for line in said if f"{{'{key}': {values[1]}}} left out" in line]) == 1
+
+
+def test_a_seed_that_is_asked_for_alone_has_the_values_that_are_there(tmp_path: Path) -> None:
+    workspace = Workspace(results=tmp_path)
+    wanted = config(CLUB, search={"training.lr": [0.3, 0.03]}, epochs=3)
+    first = run(wanted, workspace=workspace)
+    more = run(wanted, seeds=[1], workspace=workspace)
+    assert more.trials == first.trials
+    assert more.runs[:3] == first.runs
+    assert [(r.seed, r.values) for r in more.runs[3:]] == [(1, first.runs[0].values)] * 3
+
+
 def test_what_only_one_engine_can_train_is_trained_by_it() -> None:
     """Batch normalisation mixes the rows of replicas."""
     wanted = config(CLUB)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rfp.data.metrics import METRICS
 from rfp.data.tasks import PARTS
 from rfp.errors import ArgumentError
@@ -120,9 +122,7 @@ class DataConfig:
 
 def _fractions(given: Any) -> tuple[float, float, float]:
     """A list of three numbers, as a config file has it; which ones can be had is for the split to say."""
-    numbers = isinstance(given, list | tuple) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in given
-    )
-    if not numbers or len(given) != 3:
+    parts = np.asarray(given).tolist()
+    if not isinstance(parts, list) or len(parts) != 3 or not all(type(one) in (int, float) for one in parts):
         raise ArgumentError(f"random_split must be three fractions, such as [0.8, 0.1, 0.1], got {given!r}")
-    return given[0], given[1], given[2]
+    return parts[0], parts[1], parts[2]

@@ -105,13 +105,12 @@ def write_pt(file: IO[bytes], encoding: EncodedNodes) -> None:
 
 
 def write_parquet(file: IO[bytes], encoding: EncodedNodes) -> None:
-    """Write one row for each node in groups of about 64 MB, so that a reader need not hold all of it."""
+    """Write one row for each node."""
     values = encoding.array.contiguous().numpy()
     if values.ndim == 2:
         values = values[:, None]
     graphs = None if encoding.ptr is None else encoding.graphs
-    rows = max(1, _ROW_GROUP_BYTES // max(1, values[:1].nbytes))
-    write_parquet_blocks(file, [(encoding.names, values)], encoding.metadata, graphs=graphs, row_group_size=rows)
+    write_parquet_blocks(file, [(encoding.names, values)], encoding.metadata, graphs=graphs)
 
 
 def write_parquet_blocks(
@@ -120,16 +119,16 @@ def write_parquet_blocks(
     metadata: str,
     *,
     graphs: NDArray[Any] | None = None,
-    row_group_size: int | None = None,
 ) -> None:
     """Write a row for each node from blocks of rows, one after the other: the layout at the head of this module.
+
+    Rows come in groups of about 64 MB, so that a reader need not hold all of them.
 
     Args:
         file: Opened for writing.
         blocks: Names of the nodes ``[rows]`` and their rows ``[rows, B, C]``.
         metadata: JSON text; none if it is empty.
         graphs: Graph number of each node, where there is one block of several graphs.
-        row_group_size: Rows of a group at most.
     """
     try:
         import pyarrow as pa
@@ -138,7 +137,7 @@ def write_parquet_blocks(
         raise MissingExtraError("pyarrow", "cli", "writing Parquet") from error
     writer: Any = None
     for ids, values in blocks:
-        num_rows, num_trajectories, width = values.shape
+        num_trajectories, width = values.shape[1:]
         columns = {} if graphs is None else {"graph": pa.array(graphs)}
         columns["node"] = pa.array(ids.tolist() if ids.dtype == object else ids)
         for b in range(num_trajectories):
@@ -148,7 +147,7 @@ def write_parquet_blocks(
         table = pa.table(columns).replace_schema_metadata({"rfp": metadata} if metadata else None)
         if writer is None:
             writer = pq.ParquetWriter(file, table.schema, compression="zstd", use_dictionary=["node"])
-        writer.write_table(table, row_group_size=min(row_group_size or num_rows, max(num_rows, 1)))
+        writer.write_table(table, row_group_size=max(1, _ROW_GROUP_BYTES // max(1, values[:1].nbytes)))
     if writer is not None:
         writer.close()
 

@@ -15,13 +15,13 @@ from rfp.backends.problem import Problem, draw_features
 from rfp.backends.start import first_state
 from rfp.encode import encode_graph
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph
+from rfp.graph import Graph, check_offsets_form
 from rfp.nn.counted_draws import CountedDraws
 from rfp.one_loop import run_problem
 from rfp.operators import Operator
 from rfp.precision import without_autocast
 from rfp.ragged import offsets, repeated
-from rfp.settings import Arguments, Settings, as_integer, shows_settings
+from rfp.settings import Arguments, Settings, as_boolean, as_integer, shows_settings
 from rfp.sinks import Memory
 
 # Attributes of a PyG batch with one row for each node.
@@ -85,10 +85,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             arguments["num_channels"], settings = settings, None
         self.settings = Settings.of(settings, arguments)
         self.eval_draws = as_integer("eval_draws", eval_draws, 1)
-        if not isinstance(keep_draw, bool):
-            raise ArgumentError(f"keep_draw must be true or false, got {keep_draw!r}")
-        self.keep_draw = keep_draw
-        if keep_draw and self.eval_draws > 1:
+        self.keep_draw = as_boolean("keep_draw", keep_draw)
+        if self.keep_draw and self.eval_draws > 1:
             raise ArgumentError(f"keep_draw means one draw, so there are no eval_draws={eval_draws} to average")
         self.num_draws = 0
         self.num_replicas: int | None = None  # set by RFPModel.replicate
@@ -142,7 +140,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             )
         if x is None and not isinstance(graph, Tensor):
             x = _attribute(graph, "x")
-        read = unchecked_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
+        read = model_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
         with without_autocast(read.device.type):
             return self._encode(read, x)
 
@@ -161,7 +159,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             ``[B, n, drawn_channels]``. With learned operators: step 0, and steps 1 to P of every predefined operator;
             in evaluation for ``eval_draws`` times as many trajectories. Rows of nodes may be cut out and padded.
         """
-        read = unchecked_graph(graph)
+        read = model_graph(graph)
         with without_autocast(read.device.type):
             known = self._known(self._next_settings(), read)
             if isinstance(known, Tensor):
@@ -182,7 +180,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         if self.keep_draw:
             kept: Tensor = self.draw(graph)
             return kept.expand(number, *kept.shape)
-        read = unchecked_graph(graph)
+        read = model_graph(graph)
         with without_autocast(read.device.type):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
             flat = encode_graph(read, self.settings, features=features, looks=not self.training).flat()
@@ -200,7 +198,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         """
         if not self.learned:
             return drawn
-        read = unchecked_graph(graph)
+        read = model_graph(graph)
         if drawn.dim() != 3 or drawn.shape[1:] != (read.num_nodes, self.drawn_channels):
             raise ArgumentError(
                 "drawn must be what draw() returned, of shape [B, n, drawn_channels] = "
@@ -302,7 +300,7 @@ def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O ti
     return list(storage[..., 1:, :].flatten(-2).unbind(-2))
 
 
-def unchecked_graph(
+def model_graph(
     graph: Any,
     *,
     edge_weight: Tensor | None = None,
@@ -334,12 +332,16 @@ def unchecked_graph(
     else:
         raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
     on_host = edge_index.device.type == "cpu"
+    if ptr is not None:
+        check_offsets_form(ptr)
     if batch is not None:
         _check_batch(batch, num_nodes, values=on_host)
         if ptr is None:
             ptr = offsets(torch.bincount(batch))
         elif on_host:
             ptr = _of_both(batch, ptr, given=loaded is None)
+        elif loaded is not None and _is_of_a_whole(loaded, ptr, num_nodes):
+            ptr = torch.searchsorted(batch, torch.arange(ptr.numel(), device=batch.device))
     if edge_weight is not None:
         edge_weight = edge_weight.detach().view(-1)
     # A loader has numbered the nodes already; to do it again would be a few more launches.
@@ -359,7 +361,7 @@ def unchecked_graph(
 
 
 def _check_batch(batch: Tensor, num_nodes: int, *, values: bool) -> None:
-    if batch.shape != (num_nodes,) or batch.is_floating_point():
+    if batch.shape != (num_nodes,) or batch.is_floating_point() or batch.dtype == torch.bool:
         raise GraphError(
             f"batch must have the graph number of each of the {num_nodes} nodes, got {batch.dtype} of shape "
             f"{list(batch.shape)}"
@@ -386,18 +388,29 @@ def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, i
     """
     if ptr is None or ptr.size(0) < 2:
         return None
-    if ptr.device.type == "cpu":
-        bounds = ptr.tolist()
-    else:
-        slices = getattr(data, "_slice_dict", None) or {}
-        bounds = next((slices[name].tolist() for name in _NODE_ATTRIBUTES if _is_on_host(slices.get(name))), [])
-        counted = getattr(data, "_num_nodes", None)
-        if not bounds and isinstance(counted, list) and all(isinstance(count, int) for count in counted):
-            bounds = list(accumulate(counted, initial=0))
+    bounds = _bounds_on_host(data, ptr)
     if len(bounds) != ptr.size(0) or bounds[-1] != num_nodes:
         return None
     sizes = list(map(sub, bounds[1:], bounds))
     return min(sizes), max(sizes)
+
+
+def _bounds_on_host(data: Any, ptr: Tensor) -> list[int]:
+    """The offsets of the graphs of a batch as it was loaded; empty where the host does not know them."""
+    if ptr.device.type == "cpu":
+        return ptr.tolist()
+    slices = getattr(data, "_slice_dict", None) or {}
+    bounds: list[int] = next((slices[name].tolist() for name in _NODE_ATTRIBUTES if _is_on_host(slices.get(name))), [])
+    counted = getattr(data, "_num_nodes", None)
+    if not bounds and isinstance(counted, list) and all(isinstance(count, int) for count in counted):
+        bounds = list(accumulate(counted, initial=0))
+    return bounds
+
+
+def _is_of_a_whole(data: Any, ptr: Tensor, num_nodes: int) -> bool:
+    """Whether a batch on a GPU has fewer nodes by now than it was loaded with, as by PyG's ``subgraph``."""
+    bounds = _bounds_on_host(data, ptr)
+    return bool(bounds) and bounds[-1] != num_nodes
 
 
 def _attribute(graph: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.counted_draws import evaluation_draw_of, training_seed
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, ProductEmbedding, side_by_side
-from rfp.nn.encoder import RandomFeaturePropagation, unchecked_graph
+from rfp.nn.encoder import RandomFeaturePropagation, model_graph
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator
@@ -233,7 +233,7 @@ class RFPModel(nn.Module):
         matrix = None
         if graph is not None and graph.ptr is None and self.config.backbone == "gcn":
             matrix = gcn_matrix(graph)
-        graph = unchecked_graph(data) if graph is None else graph
+        graph = model_graph(data) if graph is None else graph
         x = self._node_features(data)
         encodings = self._encodings(graph, x, drawn) if grams is None else []
         scale = self._product_scale(graph) if grams is None else None  # which is in them
@@ -256,7 +256,7 @@ class RFPModel(nn.Module):
             What no parameter changes, without gradients (:meth:`RandomFeaturePropagation.draw`): ``[B, n, C]`` for each
             encoding, and of those with a learned operator ``[B, n, drawn_channels]``, which :meth:`forward` completes.
         """
-        graph = unchecked_graph(data) if graph is None else graph
+        graph = model_graph(data) if graph is None else graph
         return [encoder.draw(graph) for encoder in self.encoders]
 
     @property
@@ -272,7 +272,7 @@ class RFPModel(nn.Module):
         Returns:
             ``[B, n, row_stride(T)]`` for each encoding (:mod:`rfp.nn.gram_rows`), of joined trajectories ``[1, n, …]``.
         """
-        graph = unchecked_graph(data) if graph is None else graph
+        graph = model_graph(data) if graph is None else graph
         embed = cast("ProductEmbedding", self.embed)
         return embed.grams(self.draw(data, graph=graph), self._product_scale(graph))
 

@@ -15,7 +15,7 @@ from rfp.nn.levels import LEVELS
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES
 from rfp.nn.readout import READOUTS
 from rfp.plain_values import as_plain, check_types, field_values
-from rfp.settings import Settings, as_integer
+from rfp.settings import Settings, as_boolean, as_integer
 from rfp.transforms import BASELINES, NodeEncodingTransform
 
 LEARNED_NAME = "learned"
@@ -60,8 +60,7 @@ class RFPEncoding(Settings):
         super().__post_init__()
         for name in ("eval_draws", "learned_heads", "learned_head_channels"):
             object.__setattr__(self, name, as_integer(name, getattr(self, name), 1))
-        if not isinstance(self.keep_draw, bool):
-            raise ArgumentError(f"keep_draw must be true or false, got {self.keep_draw!r}")
+        object.__setattr__(self, "keep_draw", as_boolean("keep_draw", self.keep_draw))
         if self.learned_form not in FORMS:
             raise unknown_choice("learned_form", self.learned_form, FORMS)
 

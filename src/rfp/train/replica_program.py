@@ -269,12 +269,19 @@ def unfit(loaded: LoadedTask) -> str:
 
 
 def replicable(config: RunConfig, loaded: LoadedTask) -> bool:
-    """Whether the model of a config can be trained in replicas: batch normalisation, say, mixes rows."""
-    try:
-        with torch.device("meta"):
-            RFPModel(config.model_config(loaded)).replicate(1)
-    except ArgumentError:
-        return False
+    """Whether the model of a config can be trained in replicas: batch normalisation, say, mixes rows.
+
+    One that cannot be built at all, such as one of too many parameters, is no matter of replicas.
+    """
+    with torch.device("meta"):
+        try:
+            model = RFPModel(config.model_config(loaded))
+        except ArgumentError:
+            return True
+        try:
+            model.replicate(1)
+        except ArgumentError:
+            return False
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -214,12 +215,16 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def each_value(self) -> Iterator[RunConfig]:
-        """The config without a search, once for each value that is searched, all others at the first."""
+        """The config without a search, once for each value that is searched, all others at the first.
+
+        Values that make no config are passed over: whoever tries them says why.
+        """
         first = {key: values[0] for key, values in self.search.items()}
         yield self.with_values(first)
         for key, values in self.search.items():
             for value in values[1:]:
-                yield self.with_values({**first, key: value})
+                with suppress(ArgumentError):
+                    yield self.with_values({**first, key: value})
 
     def with_values(self, values: Mapping[str, Any]) -> RunConfig:
         """The same config with some values replaced, by dotted key (``model.encodings.0.num_steps``)."""

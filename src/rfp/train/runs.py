@@ -199,11 +199,13 @@ def _together(
         result = _halved(result, trainer, config.halving, sorted(whole) or seeds, splits, facts, workspace)
         if not whole:
             return result
-    if config.search and not whole:
+    there = {run.seed for run in result.runs}
+    settled = {seed for seed in there if all(result.has(seed, split) for split in splits)}
+    if config.search and not settled:
         # The grid is judged over all splits asked for, and those whose runs are there: all runs have the same values.
         found = train_nodes(
             trainer,
-            seeds=sorted({*seeds, *(run.seed for run in result.runs)}),
+            seeds=sorted({*seeds, *there}),
             splits=sorted({*splits, *(run.split for run in result.runs)}),
             settings=settings,
             say=workspace.say,
@@ -212,7 +214,7 @@ def _together(
     chosen: dict[str, Any] = {}
     if config.search:
         # The choice was made on all splits: further seeds are trained with it.
-        chosen = dict(next(run.values for run in result.runs if run.seed in whole))
+        chosen = dict(next(run.values for run in result.runs if run.seed in settled))
         trainer = train_with(config.with_values(chosen))
     for seed in seeds:
         these = [split for one, split in missing if one == seed]

@@ -25,6 +25,7 @@ class AddHeteroRandomFeaturePropagationPE(BaseTransform, Settings):  # type: ign
     All other arguments are the fields of :class:`rfp.Settings`.
 
     Example:
+        >>> import torch
         >>> from torch_geometric.data import HeteroData
         >>> data = HeteroData()
         >>> data["author"].num_nodes, data["paper"].num_nodes = 2, 3
