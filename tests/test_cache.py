@@ -75,6 +75,22 @@ def test_a_damaged_entry_is_computed_again(tmp_path: Path) -> None:
     assert "cached" in rfp.encode(KARATE, cache=tmp_path).report.reason
 
 
+@pytest.mark.parametrize("storage_dtype", [None, torch.bfloat16])
+def test_an_entry_of_which_a_bit_has_changed_is_computed_again(
+    tmp_path: Path, storage_dtype: torch.dtype | None
+) -> None:
+    given = {"num_channels": 300, "normalization": "none", "cache": tmp_path, "storage_dtype": storage_dtype}
+    first = rfp.encode(KARATE, **given)
+    entry = next(tmp_path.iterdir())
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 64
+    entry.write_bytes(data)
+    again = rfp.encode(KARATE, **given)
+    assert torch.equal(again.storage, first.storage)
+    assert "cached" not in again.report.reason
+    assert "cached" in rfp.encode(KARATE, **given).report.reason
+
+
 def test_callables_cannot_be_cached(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="cannot be hashed"):
         rfp.encode(KARATE, cache=tmp_path, distribution=lambda u: u)

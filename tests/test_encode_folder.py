@@ -155,7 +155,7 @@ def test_standard_input_cannot_be_resumed() -> None:
 
 def test_sizes_and_resources() -> None:
     assert parse_size("1.5 GiB") == 1.5 * 2**30
-    for text in ("", "GB", "-1GB", "1PB", "1..2MB"):
+    for text in ("", "GB", "-1GB", "1PB", "1..2MB", "1e400"):
         with pytest.raises(ArgumentError, match="such as 2GB"):
             parse_size(text)
     assert Resources(memory=1_000_000_000).bytes_for_numbers == 770_000_000

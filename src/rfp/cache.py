@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ class EncodingCache:
     """Trajectories on disk under the SHA-256 of graph content, every argument and the library's version.
 
     Files are written under another name and renamed, so a killed run leaves nothing that could be read, and loaded
-    with ``weights_only=True``. A file that cannot be read is computed again and replaced.
+    with ``weights_only=True``. A file that cannot be read, or is not what was written, is computed again and replaced.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -60,12 +61,20 @@ class EncodingCache:
         """The states and the report of these arguments; computed, and kept, where they are not here."""
         path = self.folder / f"{self.key(settings, graph, features, graph_keys)}.pt"
         try:
-            content = torch.load(path, map_location=graph.device, weights_only=True)
-            events = json.loads(content["events"])
-            return content["storage"], Report(content["backend"], f"cached in {path}", [events])
+            content = torch.load(path, weights_only=True)
+            events, storage = json.loads(content["events"]), content["storage"]
+            if content["crc32"] != _crc32(storage):
+                raise ValueError("the states are not what was written")
+            return storage.to(graph.device), Report(content["backend"], f"cached in {path}", [events])
         except Exception:  # torch.load names no exception type; what cannot be read is computed again
             storage, report = compute()
         self.folder.mkdir(parents=True, exist_ok=True)
+        kept = {"storage": storage.cpu(), "crc32": _crc32(storage), "backend": report.backend}
         with atomic_files([path]) as (file,):
-            torch.save({"storage": storage, "backend": report.backend, "events": json.dumps(report.events)}, file)
+            torch.save({**kept, "events": json.dumps(report.events)}, file)
         return storage, report
+
+
+def _crc32(states: Tensor) -> int:
+    """Of their bytes: torch reads a file of which some have changed without a word."""
+    return zlib.crc32(states.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)

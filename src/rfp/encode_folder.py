@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import time
@@ -52,7 +53,7 @@ def parse_size(text: str) -> int:
         size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else -1.0
     except ValueError:
         size = -1.0
-    if size <= 0:
+    if not 0 < size < math.inf:
         raise ArgumentError(f"--memory must be a size such as 2GB, 330MB or 1.5GiB, got {text!r}")
     return int(size)
 

@@ -203,3 +203,7 @@ def test_command_times_one_contender_and_compares(tmp_path: Path) -> None:
         done = run.invoke(app, ["bench", "tiny", "--compare", str(tmp_path / "bad.csv")])
         assert isinstance(done.exception, FileError)
         assert "not a result file of rfp bench" in str(done.exception)
+    old.write_text(text.replace("0.15,0.15,0.15", "abc,0.15,0.15"))
+    done = run.invoke(app, ["bench", "tiny", "--compare", str(old)])
+    assert isinstance(done.exception, FileError)
+    assert "'abc' stands where a number should" in str(done.exception)

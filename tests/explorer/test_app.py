@@ -119,6 +119,9 @@ def test_what_is_refused_is_one_clear_line(page: Page) -> None:
         ({"normalization": {"a": 1}}, "normalization"),
         ({"seed": 2**60}, "seed"),
         ({"backend": "reference"}, "unknown settings: backend"),
+        ({"operators": None}, "operators must be a list of names, got None"),
+        ({"operators": 5}, "operators must be a list of names, got 5"),
+        ({"operators": "adjacency"}, "operators must be a list of names, got 'adjacency'"),
         ({"num_channels": 64, "num_steps": 64}, "k·P is at most 1024"),
         ({"num_channels": 64, "num_steps": 8, "operators": ["adjacency^1000000"]}, "k·P"),
         ({"num_trajectories": 5}, "B is at most 4"),
@@ -134,6 +137,7 @@ def test_indices_out_of_range_and_unknown_keys(page: Page) -> None:
     key = page.encode(num_channels=2, num_steps=1)["key"]
     for query in ("step=2", "channel=2", "operator=1", "trajectory=1", "step=-1", "step=x"):
         assert page.get(f"encodings/{key}/values?{query}").status_code == 400, query
+        assert page.get(f"encodings/{key}/snippet?{query}").status_code == 400, query
     assert page.get(f"encodings/{key}/products?node=34").status_code == 400
     assert page.get(f"encodings/{key}/nearest?node=-1").status_code == 400
     assert page.get("encodings/0123456789abcdef/values").status_code == 404
@@ -142,7 +146,7 @@ def test_indices_out_of_range_and_unknown_keys(page: Page) -> None:
 
 
 def test_requests_that_are_no_requests(page: Page) -> None:
-    for body in (b"", b"[]", b"{", b"null", b'{"graph": "%s"}' % page.graph.encode()):
+    for body in (b"", b"[]", b"{", b"null", b"[" * 60_000, b'{"a":' * 10_000, b'{"graph": "%s"}' % page.graph.encode()):
         answer = page.client.post("/api/encodings", content=body, headers={"X-Rfp-Token": "a-token-for-tests"})
         assert answer.status_code in (400, 404), body
     long = b'{"graph": "' + b"x" * 100_000 + b'"}'

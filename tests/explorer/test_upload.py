@@ -37,6 +37,7 @@ def test_good_files(page: Page, tmp_path: Path) -> None:
     for name, body, nodes in (
         ("ring.csv", RING, 10),
         ("ring.csv.gz", gzip.compress(RING), 10),
+        ("ring.csv.gz", gzip.compress(RING[:13]) + gzip.compress(RING[13:]), 10),
         (r"C:\data\ring.txt", RING.replace(b",", b" "), 10),
         ("path.npz", matrix(sp.save_npz), 6),
         ("path.mtx", matrix(scipy.io.mmwrite), 6),
@@ -64,6 +65,9 @@ def test_good_files(page: Page, tmp_path: Path) -> None:
         ("a.graphml", b"<graphml", "a.graphml"),
         ("a.parquet", b"PAR1", "a.parquet"),
         ("a.csv.gz", b"\x1f\x8bnot gzip", "gzip"),
+        ("a.csv.gz", gzip.compress(b"0,1\n") + b"more", "gzip"),
+        ("a.csv.gz", gzip.compress(b"0,1\n")[:-4], "gzip"),
+        ("a.parquet", b"PAR1" + bytes(50) + b"PAR1", "not a readable Parquet file"),
         ("nan.csv", b"0,1,nan\n1,2,1\n", "nan.csv"),
     ],
 )

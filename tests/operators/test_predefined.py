@@ -7,7 +7,9 @@ import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import get_laplacian, to_dense_adj
 
+import rfp
 from rfp.conversion import as_graph
+from rfp.errors import GraphError
 from rfp.graph import Graph
 from rfp.operators import OPERATORS, from_name
 from tests.contracts.operators import check_operator
@@ -48,6 +50,13 @@ def test_directed_weighted_duplicate_loop_isolated(name: str, suffix: str, direc
     power = int(suffix[-1]) if "^" in suffix else 1
     operator = from_name(name + suffix, directed, torch.float64)
     check_operator(operator, np.linalg.matrix_power(matrix, power))
+
+
+@pytest.mark.parametrize("name", ["normalized_adjacency", "normalized_laplacian", "random_walk"])
+def test_weights_that_add_up_to_more_than_there_is_are_refused(name: str) -> None:
+    graph = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, torch.full((4,), 1e308, dtype=torch.float64))
+    with pytest.raises(GraphError, match="the weights at node 1 add up to more than float64 holds"):
+        rfp.encode(graph, num_channels=2, num_steps=2, operators=[name])
 
 
 def test_path_of_three_by_hand() -> None:

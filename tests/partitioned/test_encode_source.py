@@ -1,5 +1,6 @@
 """The partitioned encoding is that of memory, with any blocks, panels and executor, and after any damage."""
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -180,6 +181,24 @@ def test_what_is_damaged_in_a_finished_folder_is_refused_and_the_same_call_mends
     assert files(tmp_path / "a") == whole
     assert again.manifest == encoded.manifest
     assert again.trajectory().storage.isfinite().all()
+
+
+@pytest.mark.parametrize("normalization", ["qr", "l2"])
+@pytest.mark.parametrize("lost", ["factor-0.npy", "all"])
+def test_a_block_whose_factor_is_lost_is_refused_never_made_without_it(
+    tmp_path: Path, normalization: str, lost: str
+) -> None:
+    graph, arguments = graph_of("random"), {"num_channels": 6, "num_steps": 3, "memory": TINY}
+    encode(graph, tmp_path, normalization=normalization, **arguments)
+    there = tmp_path / "states" / "0" / "0002"
+    if lost == "all":
+        shutil.rmtree(there)
+    else:
+        (there / lost).unlink()
+        (there / "panel-000.block-00000.npy").unlink()
+    for _ in range(2):  # nor by the same call once more
+        with pytest.raises(FileError, match=r"factor-0\.npy is damaged: .*; nothing here can make it again: remove"):
+            encode(graph, tmp_path, normalization=normalization, **arguments)
 
 
 def test_values_of_other_blocks_that_a_repair_of_a_power_needs_are_computed_again(tmp_path: Path) -> None:

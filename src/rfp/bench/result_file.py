@@ -131,7 +131,10 @@ def read_rows(path: Path) -> list[BenchRow]:
     """The rows of a result file."""
 
     def number(text: str | None) -> float | None:
-        return float(text) if text else None
+        try:
+            return float(text) if text else None
+        except ValueError as error:
+            raise FileError(f"{path}: {text!r} stands where a number should; write it anew by rfp bench") from error
 
     return [
         BenchRow(

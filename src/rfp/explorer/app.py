@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,7 @@ class Server:
 
     async def snippet(self, request: Request) -> Response:
         asked, shown = self.encoding(request, done=False), shown_of(request)
+        asked.check_place(**asdict(shown))
         return as_json(
             {
                 "python": as_python(asked.graph, asked.settings, shown),
@@ -251,8 +252,8 @@ async def read_json(request: Request) -> dict[str, Any]:
             raise ArgumentError(f"the request is longer than {_MAX_JSON} bytes")
     try:
         content = json.loads(body)
-    except ValueError as error:
-        raise ArgumentError("the request is not JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError("the request is not JSON, or nested too deeply") from error
     if not isinstance(content, dict):
         raise ArgumentError("the request must be a JSON object")
     return content

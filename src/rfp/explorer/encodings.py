@@ -48,7 +48,10 @@ def settings_of(asked: dict[str, Any], graph: OpenGraph, limits: Limits) -> Sett
     if unknown:
         raise ArgumentError(f"unknown settings: {', '.join(unknown)}")
     values = dict(asked)
-    values["operators"] = check_operator_names(list(values.get("operators", ("normalized_adjacency",))))
+    operators = values.get("operators", ["normalized_adjacency"])
+    if not isinstance(operators, list):
+        raise ArgumentError(f"operators must be a list of names, got {operators!r:.80}")
+    values["operators"] = check_operator_names(operators)
     seed = values.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) > _MAX_SEED:
         raise ArgumentError(f"seed must be an integer up to 2^53 in magnitude, got {seed!r}")
@@ -94,18 +97,23 @@ class Asked:
         Raises:
             ArgumentError: An index is out of range.
         """
-        storage = self.trajectory.storage
-        _, b, o, p, k = storage.shape
-        for name, value, size in (
-            ("trajectory", trajectory, b),
-            ("operator", operator, o),
-            ("step", step, p),
-            ("channel", channel, k),
-        ):
-            if not 0 <= value < size:
-                raise ArgumentError(f"{name} must be from 0 to {size - 1}, got {value}")
-        found: NDArray[np.float32] = storage[:, trajectory, operator, step, channel].float().contiguous().numpy()
+        self.check_place(trajectory=trajectory, operator=operator, step=step, channel=channel)
+        there = self.trajectory.storage[:, trajectory, operator, step, channel]
+        found: NDArray[np.float32] = there.float().contiguous().numpy()
         return found
+
+    def check_place(self, **place: int) -> None:
+        """Raise if there is no such trajectory, operator, step or channel; also while it is being computed."""
+        settings = self.settings
+        sizes = {
+            "trajectory": settings.num_trajectories,
+            "operator": len(settings.operators),
+            "step": settings.num_steps + 1,
+            "channel": settings.num_channels,
+        }
+        for name, value in place.items():
+            if not 0 <= value < sizes[name]:
+                raise ArgumentError(f"{name} must be from 0 to {sizes[name] - 1}, got {value}")
 
     def describe(self) -> dict[str, Any]:
         """Where it stands and what ran, as JSON values."""

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from rfp.errors import FileError, GraphError, RFPError
@@ -99,12 +100,11 @@ def read_upload(body: bytes, name: str, limits: Limits, options: ReadOptions | N
 
 
 def _unzipped(body: bytes, limits: Limits) -> bytes:
-    unpack = zlib.decompressobj(wbits=31)
-    unpacked = unpack.decompress(body, limits.upload_bytes + 1)
+    """All members of a gzip file, which may be several: files packed apart and put together, or blocks."""
+    with gzip.GzipFile(fileobj=BytesIO(body)) as file:
+        unpacked = file.read(limits.upload_bytes + 1)
     if len(unpacked) > limits.upload_bytes:
         raise FileError(_too_long(limits))
-    if not unpack.eof:
-        raise EOFError
     return unpacked
 
 
@@ -137,7 +137,7 @@ def _check_parquet(path: Path, limits: Limits) -> None:
 
     try:
         about = pq.ParquetFile(path).metadata
-    except (pa.ArrowException, UnicodeDecodeError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return  # the reader says what it is not
     limits.check_graph(0, about.num_rows)
     sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]

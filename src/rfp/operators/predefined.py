@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rfp.csr import CSR
-from rfp.errors import ArgumentError, unknown_choice
+from rfp.errors import ArgumentError, GraphError, unknown_choice
 from rfp.memo import Memo
 
 
@@ -65,7 +66,13 @@ class EntryTable:
 
         def degree(axis: str, looped: bool) -> Tensor:
             value = (table.memo.of(_looped, table) if looped else pattern.value).abs()
-            return pattern.row_sums(value) if axis == "row" else pattern.column_sums(value)
+            with np.errstate(over="ignore"):
+                sums = pattern.row_sums(value) if axis == "row" else pattern.column_sums(value)
+            # Nobody waits for a GPU to tell; there such a degree makes zeros.
+            if sums.device.type == "cpu" and not bool(sums.isfinite().all()):
+                node = int((~sums.isfinite()).nonzero()[0])
+                raise GraphError(f"the weights at node {node} add up to more than float64 holds; divide all of them")
+            return sums
 
         table = cls(pattern.row, pattern.col, pattern.value, Degrees(degree))
         return table

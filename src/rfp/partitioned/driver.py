@@ -157,17 +157,22 @@ class Driver:
         return rounding
 
     def _replay(self, step: StepPlan, raw: str, blocks: Sequence[int]) -> str:
-        """Blocks of a finished step again, by its stored factors."""
-        name, number = raw, 0
-        while self.layout.factor_file(step.target, number).exists():
-            after = f"{step.target}/pass-{number}"
-            self.rounds.apply(step, name, after, load_array(self.layout.factor_file(step.target, number)), blocks)
-            name, number = after, number + 1
-        if self.layout.vectors_file(step.target).exists():
-            after = f"{step.target}/vectors"
-            vectors = load_array(self.layout.vectors_file(step.target))
-            self.rounds.apply_to_basis(step, raw, name, after, vectors, blocks)
-            return after
+        """Blocks of a finished step again, by the factors that the manifest says it has.
+
+        Raises:
+            DamagedFileError: One of them is missing or damaged: without it these would be other numbers.
+        """
+        name = raw
+        for number, file in enumerate(self.manifest.factors[step.target]):
+            path = self.layout.folder / "states" / file
+            factor = load_array(path)
+            if path == self.layout.vectors_file(step.target):
+                after = f"{step.target}/vectors"
+                self.rounds.apply_to_basis(step, raw, name, after, factor, blocks)
+            else:
+                after = f"{step.target}/pass-{number}"
+                self.rounds.apply(step, name, after, factor, blocks)
+            name = after
         return name
 
     def _move(self, source: str, target: str, blocks: Sequence[int]) -> None:
