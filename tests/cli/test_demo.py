@@ -25,6 +25,15 @@ def test_table_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert angles == sorted(angles, reverse=True)
 
 
+def test_where_it_cannot_be_written_is_said_first(tmp_path: Path) -> None:
+    for name, part in (("a.xyz", "the picture is a .png"), ("nowhere/a.png", "nowhere")):
+        result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / name)])
+        assert result.exit_code
+        assert part in f"{result.output}{result.exception}".replace("│", " ")
+        assert "°" not in result.stdout
+    assert not any(tmp_path.iterdir())
+
+
 def test_measured_against_a_dense_twin() -> None:
     data = measure_demo(num_channels=4, num_steps=16, seed=3)
     A = nx.to_numpy_array(nx.karate_club_graph(), weight=None) + np.eye(34)

@@ -170,6 +170,9 @@ def test_arguments_and_graphs_that_do_not_fit() -> None:
     for beta in (0, -1.0, float("nan"), True):
         with pytest.raises(ArgumentError, match="beta must be a positive number"):
             score_pairs(path, pairs, score="katz", beta=beta)
+    with pytest.raises(ArgumentError, match=r"beta=1e\+60 and max_length=6 may give scores beyond floating point"):
+        score_pairs(path, pairs, score="katz", beta=1e60)
+    assert score_pairs(path, pairs, score="katz", beta=1e40, exact=True).value.isfinite().all()
     with pytest.raises(ArgumentError, match="max_length must be an integer of at least 2"):
         score_pairs(path, pairs, score="katz", max_length=1)
     with pytest.raises(ArgumentError, match="an argument must be one of"):

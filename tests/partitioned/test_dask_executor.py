@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rfp.cli.main import app
+from rfp.errors import ArgumentError
 from rfp.partitioned.block_tasks import draw_block
 from rfp.partitioned.dask_executor import ClusterError, Dask, run_task
 from rfp.partitioned.layout import StoredGraph
@@ -52,6 +53,12 @@ def test_a_scheduler_that_does_not_answer_is_one_clear_line(tmp_path: Path, monk
     assert isinstance(done.exception, ClusterError)
     assert str(done.exception).startswith("no scheduler with a worker answers at tcp://127.0.0.1:1 within 0.5 s")
     assert "dask scheduler; dask worker ADDRESS" in str(done.exception)
+
+
+@pytest.mark.parametrize("address", ["foo", "tcp://foo", "foo:port"])
+def test_what_is_no_address_is_refused_at_once(address: str) -> None:
+    with pytest.raises(ArgumentError, match=f"a scheduler has an address with a port, .* got '{address}'"):
+        Dask(scheduler=address)
 
 
 def test_a_scheduler_that_is_gone_is_one_clear_line_whatever_it_is_asked() -> None:

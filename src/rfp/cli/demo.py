@@ -32,9 +32,11 @@ def demo(
 
         rfp demo -o rfp-demo.png
     """
-    data = measure_demo(num_channels=4, num_steps=32, seed=seed)
-    Console().print(_table(data))
+    if output.suffix.lower() != ".png":
+        raise typer.BadParameter(f"-o {output}: the picture is a .png")
     with atomic_files([output]) as files:
+        data = measure_demo(num_channels=4, num_steps=32, seed=seed)
+        Console().print(_table(data))
         draw_demo(data, files[0])
     typer.echo(f"The picture is in {output}. Next: rfp encode examples/karate.csv -o karate.npy")
 

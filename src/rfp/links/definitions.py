@@ -53,6 +53,8 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "katz": _ones,
 }
 KATZ_BETA, KATZ_LENGTH = 0.005, 6
+# Scores of Katz may have so many digits before the point.
+_MOST_DIGITS = 300
 
 
 @dataclass(frozen=True)
@@ -121,5 +123,11 @@ def score_form(
         degree = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
     weight = SCORES[score](degree.double())
     if score == "katz":
+        # No node has more walks of length l than the largest degree to the power l.
+        most = max_length * math.log10(beta * max(float(degree.max()) if len(degree) else 0.0, 1.0))
+        if most > _MOST_DIGITS:
+            raise ArgumentError(
+                f"beta={beta:g} and max_length={max_length} may give scores beyond floating point; take smaller ones"
+            )
         return ScoreForm(score, weight, float(beta), float(beta), max_length)
     return ScoreForm(score, weight)

@@ -7,12 +7,13 @@ so a worker takes nothing with it; through the scheduler go the arguments and th
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rfp.errors import MissingExtraError, RFPError
+from rfp.errors import ArgumentError, MissingExtraError, RFPError
 
 # How often a task is tried again after an error that is not of our making: a stale handle of a network file system.
 _RETRIES = 3
@@ -56,6 +57,9 @@ class Dask:
         except ImportError as error:
             raise MissingExtraError("dask.distributed", "cluster", "work by several processes") from error
         self._cluster: Any = None
+        # Distributed would look for such an address for minutes.
+        if scheduler is not None and not re.fullmatch(r"inproc://.+|(\w+://)?.+:\d+", scheduler):
+            raise ArgumentError(f"a scheduler has an address with a port, such as tcp://node:8786, got {scheduler!r}")
         if scheduler is None:
             try:
                 self._cluster = _local_cluster(num_workers or os.cpu_count() or 1)

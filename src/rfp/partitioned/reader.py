@@ -100,11 +100,11 @@ class PartitionedEncoding:
             ) from damage
         return np.concatenate(parts, axis=2)
 
-    def _name(self, step: int, operator: int) -> str:
-        step = step + self.num_steps + 1 if step < 0 else step
+    def _name(self, asked: int, operator: int) -> str:
+        step = asked + self.num_steps + 1 if asked < 0 else asked
         if not 0 <= step <= self.num_steps or not 0 <= operator < len(self.operators):
             raise ArgumentError(
-                f"there is no step {step} of operator {operator}: the encoding has steps 0 to {self.num_steps} "
+                f"there is no step {asked} of operator {operator}: the encoding has steps 0 to {self.num_steps} "
                 f"of operators 0 to {len(self.operators) - 1}"
             )
         name = step_name(operator, step)
