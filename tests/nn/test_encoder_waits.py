@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch_geometric.data import Batch, Data
 
 import rfp
-from rfp.nn.encoder import model_graph
+from rfp.nn.model_graph import model_graph
 
 pytest.importorskip("triton")
 RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])

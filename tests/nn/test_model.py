@@ -16,7 +16,7 @@ import rfp
 from rfp import baselines
 from rfp.errors import ArgumentError
 from rfp.nn import BACKBONES, ModelConfig, RFPModel
-from rfp.nn.encoder import model_graph
+from rfp.nn.model_graph import model_graph
 from rfp.transforms import BASELINES
 
 SMALL_RFP = {"name": "rfp", "num_channels": 3, "num_steps": 2, "num_trajectories": 4}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from operator import sub
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -14,18 +12,16 @@ from torch import Tensor, nn
 from rfp.backends.problem import Problem, draw_features
 from rfp.backends.start import first_state
 from rfp.encode import encode_graph
-from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, check_offsets_form
+from rfp.errors import ArgumentError
+from rfp.graph import Graph
 from rfp.nn.counted_draws import CountedDraws
+from rfp.nn.model_graph import attribute_of, model_graph
 from rfp.one_loop import run_problem
 from rfp.operators import Operator
 from rfp.precision import without_autocast
-from rfp.ragged import offsets, repeated
+from rfp.ragged import repeated
 from rfp.settings import Arguments, Settings, as_boolean, as_integer, shows_settings
 from rfp.sinks import Memory
-
-# Attributes of a PyG batch with one row for each node.
-_NODE_ATTRIBUTES = ("x", "z", "pos")
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
                 "that takes the encoding as an input"
             )
         if x is None and not isinstance(graph, Tensor):
-            x = _attribute(graph, "x")
+            x = attribute_of(graph, "x")
         read = model_graph(graph, edge_weight=edge_weight, batch=batch, ptr=ptr, num_nodes=num_nodes)
         with without_autocast(read.device.type):
             return self._encode(read, x)
@@ -298,126 +294,3 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
 def _steps(storage: Tensor) -> list[Tensor]:  # [..., n, B, O, P + 1, k] -> O times [..., n, B, P k]
     """Steps 1 to P of each operator, as views."""
     return list(storage[..., 1:, :].flatten(-2).unbind(-2))
-
-
-def model_graph(
-    graph: Any,
-    *,
-    edge_weight: Tensor | None = None,
-    batch: Tensor | None = None,
-    ptr: Tensor | None = None,
-    num_nodes: int | None = None,
-) -> Graph:
-    """A :class:`~rfp.graph.Graph` from what models pass around.
-
-    Shapes and types are checked; values on a CPU alone, since a GPU would have to be waited for at every step.
-    """
-    if isinstance(graph, Graph):
-        return graph
-    loaded = None  # the batch that ptr is of
-    if isinstance(graph, Tensor):
-        edge_index = graph
-        if num_nodes is None:
-            if batch is None and ptr is None:
-                raise ArgumentError(
-                    "num_nodes (or ptr, or batch) is needed with edge_index: isolated nodes do not appear in it"
-                )
-            num_nodes = int(cast(Tensor, ptr)[-1]) if batch is None else batch.size(0)
-    elif (edge_index := _attribute(graph, "edge_index")) is not None:
-        num_nodes = int(graph.num_nodes)
-        loaded = graph if ptr is None else None
-        ptr = _attribute(graph, "ptr") if ptr is None else ptr
-        batch = _attribute(graph, "batch") if batch is None else batch
-        edge_weight = _attribute(graph, "edge_weight") if edge_weight is None else edge_weight
-    else:
-        raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
-    on_host = edge_index.device.type == "cpu"
-    if ptr is not None:
-        check_offsets_form(ptr)
-    if batch is not None:
-        _check_batch(batch, num_nodes, values=on_host)
-        if ptr is None:
-            ptr = offsets(torch.bincount(batch))
-        elif on_host:
-            ptr = _of_both(batch, ptr, given=loaded is None)
-        elif loaded is not None and _is_of_a_whole(loaded, ptr, num_nodes):
-            ptr = torch.searchsorted(batch, torch.arange(ptr.numel(), device=batch.device))
-    if edge_weight is not None:
-        edge_weight = edge_weight.detach().view(-1)
-    # A loader has numbered the nodes already; to do it again would be a few more launches.
-    numbered = batch is not None and batch.device == edge_index.device
-    read = Graph.unchecked(
-        edge_index,
-        num_nodes,
-        edge_weight,
-        ptr,
-        known_batch=batch if numbered else None,
-        known_sizes=None if on_host else sizes_on_host(loaded, ptr, num_nodes),
-    )
-    read.check_form()
-    if on_host:
-        read.check_values()
-    return read
-
-
-def _check_batch(batch: Tensor, num_nodes: int, *, values: bool) -> None:
-    if batch.shape != (num_nodes,) or batch.is_floating_point() or batch.dtype == torch.bool:
-        raise GraphError(
-            f"batch must have the graph number of each of the {num_nodes} nodes, got {batch.dtype} of shape "
-            f"{list(batch.shape)}"
-        )
-    if values and num_nodes and (int(batch[0]) < 0 or bool((batch.diff() < 0).any())):
-        raise GraphError("batch must ascend from 0, since the nodes of a graph stand together; sort the nodes by graph")
-
-
-def _of_both(batch: Tensor, ptr: Tensor, *, given: bool) -> Tensor:
-    """``ptr``, or what ``batch`` says, where it is an object's own: PyG's ``subgraph`` leaves an old one there."""
-    counted = torch.bincount(batch, minlength=ptr.numel() - 1)
-    if torch.equal(counted, ptr.diff().to(counted.device)):
-        return ptr
-    if given:
-        raise GraphError("batch and ptr do not say the same of which node is of which graph; give one of them alone")
-    return offsets(counted)
-
-
-def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, int] | None:
-    """Nodes of the smallest and of the largest graph of a PyG ``Batch``, from what its loader keeps on the host.
-
-    A loader has put the graphs together there, and the batch still has their sizes when its tensors are on a GPU: so
-    nobody waits for one to tell. ``None`` for anything that is not just as a loader made it.
-    """
-    if ptr is None or ptr.size(0) < 2:
-        return None
-    bounds = _bounds_on_host(data, ptr)
-    if len(bounds) != ptr.size(0) or bounds[-1] != num_nodes:
-        return None
-    sizes = list(map(sub, bounds[1:], bounds))
-    return min(sizes), max(sizes)
-
-
-def _bounds_on_host(data: Any, ptr: Tensor) -> list[int]:
-    """The offsets of the graphs of a batch as it was loaded; empty where the host does not know them."""
-    if ptr.device.type == "cpu":
-        return ptr.tolist()
-    slices = getattr(data, "_slice_dict", None) or {}
-    bounds: list[int] = next((slices[name].tolist() for name in _NODE_ATTRIBUTES if _is_on_host(slices.get(name))), [])
-    counted = getattr(data, "_num_nodes", None)
-    if not bounds and isinstance(counted, list) and all(isinstance(count, int) for count in counted):
-        bounds = list(accumulate(counted, initial=0))
-    return bounds
-
-
-def _is_of_a_whole(data: Any, ptr: Tensor, num_nodes: int) -> bool:
-    """Whether a batch on a GPU has fewer nodes by now than it was loaded with, as by PyG's ``subgraph``."""
-    bounds = _bounds_on_host(data, ptr)
-    return bool(bounds) and bounds[-1] != num_nodes
-
-
-def _attribute(graph: Any, name: str) -> Any:
-    """An attribute of a PyG object or another; ``None`` if it has none. That of a ``Data`` from where it keeps them."""
-    stores: list[Any] = getattr(graph, "stores", [])
-    return stores[0].get(name) if len(stores) == 1 else getattr(graph, name, None)
-
-
-def _is_on_host(slices: Any) -> bool:
-    return isinstance(slices, Tensor) and slices.device.type == "cpu"

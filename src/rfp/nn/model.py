@@ -16,13 +16,14 @@ from rfp.graph import Graph
 from rfp.nn.backbones import Backbone, Edges
 from rfp.nn.counted_draws import evaluation_draw_of, training_seed
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, ProductEmbedding, side_by_side
-from rfp.nn.encoder import RandomFeaturePropagation, model_graph
+from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.gcn import gcn_matrix
 from rfp.nn.layers import activation
 from rfp.nn.learned_operator import LearnedOperator
 from rfp.nn.levels import LEVELS, ReadoutOptions
 from rfp.nn.link_head import LinkHead, LinkHeadOptions
 from rfp.nn.model_config import LEARNED_NAME, ModelConfig, RFPEncoding
+from rfp.nn.model_graph import model_graph
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.replicated import replicate
 from rfp.nn.trajectory_products import TrajectoryProducts
