@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
+from torch_geometric.nn import GCN2Conv
 
+from rfp import Graph
 from rfp.errors import ArgumentError
 from rfp.nn import BACKBONES, Backbone, Edges
+from rfp.nn.gcn import GCNMatrix
 
 D, N, B = 8, 7, 3
 
@@ -59,7 +65,8 @@ def test_trajectories_are_pooled_after_some_layers(name: str, dss: str | None, a
     h = x
     for number in range(2):
         h = h.mean(0) if number == apart else h
-        h = h + backbone.act(backbone.norms[number](backbone.layers[number](h, given)))
+        here = replace(given, start=x.mean(0) if number >= apart else x)
+        h = h + backbone.act(backbone.norms[number](backbone.layers[number](h, here)))
     h = h.mean(0) if apart == 2 else h
     out = backbone(x, given)
     assert out.shape == (N, D)
@@ -101,6 +108,7 @@ def reads(name: str, altered: Edges) -> bool:
     [
         ("mlp", False, False, False),
         ("gcn", True, False, True),
+        ("gcnii", True, False, True),
         ("graph_conv", True, False, True),
         ("gin", True, False, False),
         ("gine", True, True, False),
@@ -124,6 +132,47 @@ def test_every_parameter_learns(name: str, dss: str | None) -> None:
     backbone(torch.randn(B, N, D), edges()).square().sum().backward()
     for parameter, tensor in backbone.named_parameters():
         assert tensor.grad is not None, parameter
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept graph", "new graph"])
+def test_gcnii_is_pygs_layer_by_layer(kept: bool) -> None:
+    """:class:`torch_geometric.nn.GCN2Conv` with the same weights, each layer with its number."""
+    given, x = edges(), torch.randn(N, D)
+    plain = Edges(given.index, weight=given.weight)
+    matrix = GCNMatrix(Graph(given.index, N, edge_weight=given.weight)) if kept else None
+    torch.manual_seed(0)
+    backbone = Backbone("gcnii", D, 3, norm="none", residual=False, initial_residual=0.3, identity_mapping=1.5)
+    h = x
+    for number, layer in enumerate(backbone.layers, start=1):
+        conv = GCN2Conv(D, alpha=0.3, theta=1.5, layer=number)
+        conv.weight1.data = layer.lin.weight.data.T  # type: ignore[union-attr]
+        h = conv(h, x, given.index, given.weight).relu()
+    assert torch.allclose(backbone(x, replace(plain, gcn=matrix)), h, atol=1e-5)
+
+
+def test_gcnii_inside_dss_adds_a_map_of_the_sum() -> None:
+    """The convolution of the sum has no identity and no start, which B trajectories would add up in every layer."""
+    given = edges()
+    torch.manual_seed(0)
+    layer = Backbone("gcnii", D, 1, dss="sum", norm="none", residual=False, initial_residual=0.3).layers[0]
+    x, start = torch.randn(B, N, D), torch.randn(B, N, D)
+    propagate = GCNMatrix(Graph(given.index, N, edge_weight=given.weight)).propagate
+    beta = math.log(1.5)
+    h = 0.7 * propagate(x) + 0.3 * start
+    expected = (1 - beta) * h + beta * layer.each.lin(h) + beta * layer.shared.lin(propagate(x.sum(0)))  # type: ignore[union-attr, operator]
+    assert torch.allclose(layer(x, Edges(given.index, weight=given.weight, start=start)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in BACKBONES if name != "gcnii"])
+def test_what_is_drawn_inside_dss_comes_after_the_convolutions(name: str) -> None:
+    """A seed draws the convolutions that it draws without DSS, as it did for the committed results."""
+    drawn = []
+    for dss in (None, "sum"):
+        torch.manual_seed(0)
+        layers = Backbone(name, D, 3, dss=dss, num_heads=2, edge_features=True).layers
+        convs = [layer if dss is None else layer.each for layer in layers]
+        drawn.append([p for conv in convs for p in conv.parameters()])  # type: ignore[union-attr]
+    assert all(torch.equal(one, other) for one, other in zip(*drawn, strict=True))
 
 
 def test_residual_depth_and_plain_gps() -> None:

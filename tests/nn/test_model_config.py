@@ -74,9 +74,12 @@ def test_round_trip_through_json() -> None:
         ({"dropout": "a"}, "dropout must be a number, got 'a'"),
         *[
             ({name: value}, f"{name} must be from 0 to 1, got {value}")
-            for name in ("dropout", "input_dropout", "attention_dropout")
+            for name in ("dropout", "input_dropout", "attention_dropout", "initial_residual")
             for value in (-0.1, 1.5)
         ],
+        ({"initial_residual": 0.5}, 'backbone="gin" has no initial_residual and no identity_mapping: leave them out'),
+        ({"backbone": "gcnii", "identity_mapping": 0}, "identity_mapping must be above 0, got 0"),
+        ({"backbone": "gcnii", "identity_mapping": "a"}, "identity_mapping must be a number, got 'a'"),
         ({"num_heads": 0}, "num_heads must be an integer of at least 1, got 0"),
         ({"num_head_layers": "a"}, "num_head_layers must be an integer of at least 1, got 'a'"),
         ({"max_parameters": 0}, "max_parameters must be an integer of at least 1, got 0"),

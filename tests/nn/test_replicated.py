@@ -51,6 +51,8 @@ LEARNED = {"operators": ["normalized_adjacency", "learned"], "num_trajectories":
 CASES = {
     "gcn": {},
     "mlp": {"backbone": "mlp"},
+    "gcnii": {"backbone": "gcnii"},
+    "gcnii, dss": {"backbone": "gcnii", "trajectories": "dss", "encoding": {"num_trajectories": 2}},
     "graph_conv": {"backbone": "graph_conv"},
     "layer norm": {"norm": "layer"},
     "dss": {"trajectories": "dss", "encoding": {"num_trajectories": 2}},
@@ -87,7 +89,7 @@ def test_equals_the_models_alone(case: str, kept: bool) -> None:
         assert torch.allclose(out[r], plain[r].eval()(DATA, graph=graph), atol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["gcn", "dss", "learned", "products", "products, learned"])
+@pytest.mark.parametrize("case", ["gcn", "gcnii, dss", "dss", "learned", "products", "products, learned"])
 def test_gradients_equal_those_alone(case: str) -> None:
     together, plain = models(**CASES[case])
     together.eval()(DATA, graph=GRAPH).square().sum().backward()

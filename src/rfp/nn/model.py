@@ -13,7 +13,7 @@ from torch_geometric.data import InMemoryDataset
 from rfp.baselines import flip_signs
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
-from rfp.nn.backbones import Backbone, Edges
+from rfp.nn.backbones import PROPAGATE_AS_GCN, Backbone, Edges
 from rfp.nn.counted_draws import evaluation_draw_of, training_seed
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, ProductEmbedding, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation
@@ -104,6 +104,8 @@ class RFPModel(nn.Module):
             dropout=config.dropout,
             num_heads=config.num_heads,
             attention_dropout=config.attention_dropout,
+            initial_residual=config.initial_residual,
+            identity_mapping=config.identity_mapping,
             edge_features=self.edge_encoder is not None or config.edge_products,
             apart=config.trajectory_layers,
             pooling=config.trajectory_readout,
@@ -232,7 +234,7 @@ class RFPModel(nn.Module):
         """
         # The graphs of a batch come together once; sorting their edges would cost more than it saves.
         matrix = None
-        if graph is not None and graph.ptr is None and self.config.backbone == "gcn":
+        if graph is not None and graph.ptr is None and self.config.backbone in PROPAGATE_AS_GCN:
             matrix = gcn_matrix(graph)
         graph = model_graph(data) if graph is None else graph
         x = self._node_features(data)

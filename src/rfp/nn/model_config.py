@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rfp.errors import ArgumentError, unknown_choice
-from rfp.nn.backbones import ATTEND, BACKBONES, READ_EDGE_FEATURES
+from rfp.nn.backbones import (
+    ATTEND,
+    BACKBONES,
+    IDENTITY_MAPPING,
+    INITIAL_RESIDUAL,
+    KEEP_START,
+    READ_EDGE_FEATURES,
+)
 from rfp.nn.embeddings import EMBEDDINGS, DrawnShape, ProductOptions
 from rfp.nn.layers import ACTIVATIONS, LAYER_NORMS, PRODUCT_NORMS
 from rfp.nn.learned_operator import FORMS
@@ -174,6 +181,8 @@ class ModelConfig:
         input_dropout: On the node features and encodings.
         num_heads: Number of heads of GPS.
         attention_dropout: Probability with which a weight of GPS's attention is left out in training.
+        initial_residual: α of GCNII, from 0 to 1: the part of the first layer's input in every layer.
+        identity_mapping: λ of GCNII, above 0: how far a layer's map is from the identity.
         readout: Over nodes: ``"sum"``, ``"mean"`` or ``"max"``.
         num_head_layers: Linear maps of the head.
         pair_products: For links: the head reads products of the trajectories of both nodes (:mod:`rfp.nn.link_head`),
@@ -211,6 +220,8 @@ class ModelConfig:
     input_dropout: float = 0.0
     num_heads: int = 4
     attention_dropout: float = 0.0
+    initial_residual: float = INITIAL_RESIDUAL
+    identity_mapping: float = IDENTITY_MAPPING
     readout: str = "sum"
     num_head_layers: int = 2
     pair_products: bool = False
@@ -240,7 +251,7 @@ class ModelConfig:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_integer(name, getattr(self, name), least))
         check_types(self, choices)
-        for name in ("dropout", "input_dropout", "attention_dropout"):
+        for name in ("dropout", "input_dropout", "attention_dropout", "initial_residual"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ArgumentError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
         if self.trajectory_layers is not None:
@@ -257,6 +268,14 @@ class ModelConfig:
             raise ArgumentError(
                 f'backbone="{self.backbone}" has no attention: leave attention_dropout out, or use "gps"'
             )
+        usual = (INITIAL_RESIDUAL, IDENTITY_MAPPING)
+        if (self.initial_residual, self.identity_mapping) != usual and self.backbone not in KEEP_START:
+            raise ArgumentError(
+                f'backbone="{self.backbone}" has no initial_residual and no identity_mapping: leave them out, or use '
+                '"gcnii"'
+            )
+        if self.identity_mapping <= 0:
+            raise ArgumentError(f"identity_mapping must be above 0, got {self.identity_mapping}")
         if not self.encodings and not self.in_channels and self.node_encoder == "none":
             raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")
         self._check_features()

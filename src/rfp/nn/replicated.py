@@ -341,7 +341,8 @@ def _replicate_own(module: nn.Module, replicas: int, leading: int) -> None:
         if not (isinstance(module, MessagePassing) and name == "bias"):
             raise ArgumentError(
                 f"{type(module).__name__} cannot be trained in replicas (its {name} is not of a linear map); use norm="
-                '"layer" or "none" and backbone="mlp", "gcn", "graph_conv" or "gps", or training.engine="lightning"'
+                '"layer" or "none" and backbone="mlp", "gcn", "gcnii", "graph_conv" or "gps", or training.engine='
+                '"lightning"'
             )
         spread = _repeat(value, replicas).view(replicas, *[1] * (leading + 1), -1)
         module.register_parameter(name, nn.Parameter(spread))
