@@ -21,7 +21,8 @@ from rfp.train.halving import (
     design,
     next_step,
     outer_values,
-    without_also,
+    takes_up,
+    tried_values,
 )
 from rfp.train.results import Trial
 
@@ -156,14 +157,47 @@ def test_what_is_tried_also() -> None:
     assert [t.stage for t in further[len(usual) :]] == [SCREEN] * 4 + [LONGER] * 2 + [FINAL] * 2
     config = replace(CONFIG, halving=replace(few, also=corner))
     assert choices(config, few, further)[0] == choices(config, few, more)[0]
-    assert without_also(config) == replace(CONFIG, halving=few)
-    assert without_also(CONFIG) is None
+    assert takes_up(config, replace(CONFIG, halving=few))
+    assert not takes_up(config, replace(CONFIG, halving=replace(few, screen_epochs=7)))  # trained otherwise
+    assert not takes_up(config, replace(config, model={"num_layers": 3}))
+    assert not takes_up(replace(CONFIG, halving=None), CONFIG)
+    fewer = {key: tried for key, tried in CONFIG.search.items() if key != "model.norm"}
+    assert not takes_up(config, replace(CONFIG, search=fewer, halving=Halving(tries=4)))  # as a sweep's, of its name
+
+
+def test_several_also_with_keys_of_their_own_that_are_kept_apart() -> None:
+    """A key that only some combinations have: the best with it reaches the end beside the best without."""
+    corner = {"model.hidden_channels": 16, "model.residual": True}
+    beyond = {"model.backbone": "gcnii", "model.initial_residual": 0.5, "model.residual": False}
+    few = replace(HALVING, tries=4, also=(corner, beyond), apart=("model.norm", "model.initial_residual"))
+    config = replace(CONFIG, halving=few)
+    usual = searched(replace(few, also=corner, apart="model.norm"))
+    trials = searched(few, usual, config=config)
+    assert trials[: len(usual)] == usual
+    screen = [outer_values(t.values) for t in trials[len(usual) :] if t.stage == SCREEN]
+    widths = [(norm, width) for norm in ("none", "layer") for width in (8, 16, 32)]
+    assert screen == [{**beyond, "model.norm": norm, "model.hidden_channels": width} for norm, width in widths]
+    found = {point.among: point for point in choices(config, few, trials)}
+    assert set(found) == {
+        *("model.norm=none", "model.norm=layer"),
+        *("model.norm=none, model.initial_residual=0.5", "model.norm=layer, model.initial_residual=0.5"),
+    }
+    best = found["model.norm=none, model.initial_residual=0.5"].values
+    assert (best["model.hidden_channels"], best["model.initial_residual"]) == (16, 0.5)
+    # What was chosen without it stays what it was, so its runs can be taken up.
+    assert found["model.norm=none"] == choices(CONFIG, replace(few, apart="model.norm"), usual)[0]
+    assert tried_values(config)["model.backbone"] == ("mlp", "gcn", "gcnii")
+    assert tried_values(config)["model.initial_residual"] == (0.5,)
+    assert tried_values(CONFIG) == CONFIG.search
+    assert RunConfig.from_dict(config.to_dict()) == config
 
 
 def test_a_plan_without_what_was_added_later_reads_as_before() -> None:
     assert not {"carried", "also"} & set(HALVING.to_dict())
     with_it = replace(HALVING, carried=("model.residual",), also={"model.norm": "none"})
     assert Halving.from_dict(with_it.to_dict()) == with_it
+    assert (with_it.to_dict()["apart"], with_it.to_dict()["also"]) == ("model.norm", {"model.norm": "none"})
+    assert Halving().to_dict()["apart"] == ""
 
 
 def test_a_trial_has_no_place_for_a_test_score() -> None:
@@ -179,8 +213,11 @@ def test_a_trial_has_no_place_for_a_test_score() -> None:
         ({"halving": {"tries": 0}}, "halving: tries must be at least 1, got 0"),
         ({"halving": {"held": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
         ({"halving": {"carried": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
-        ({"halving": {"also": {"model.dropout": 0.5}}}, "no values to try for model.dropout; add them to search"),
-        ({"halving": {"also": {"training.lr": 0.1}}}, "halving: also must be a mapping of keys to values, without lea"),
+        ({"halving": {"apart": ["model.dropout"]}}, "no values to try for model.dropout; add them to search"),
+        ({"halving": {"apart": 3}}, "halving: apart must be a list of keys, got 3"),
+        ({"halving": {"also": {"model.dropuot": 0.5}}}, "a key of the model's config must be one of .*got 'dropuot'"),
+        ({"halving": {"also": {"data.name": "cora"}}}, "also sets values of the model and of the training, not data.n"),
+        ({"halving": {"also": {"training.lr": 0.1}}}, "halving: also must be a mapping of keys to values .or a list"),
         ({"halving": {"also": ["model.norm"]}}, r"halving: also must be a mapping .*, got \['model.norm'\]"),
         ({"halving": {"carried": "model.norm"}}, "halving: carried must be a list of keys, got 'model.norm'"),
         ({"halving": {"held": "model.norm"}}, "halving: held must be a list of keys, got 'model.norm'"),

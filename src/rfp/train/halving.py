@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -35,9 +35,9 @@ class Halving:
 
     *Screen*: a balanced design over the keys (every value of a key is tried equally often), then, one at a time,
     neighbours of the best so far: one key changed to another value, for ordered values the next smaller or larger;
-    then what is tried ``also``. Every combination is trained with all (lr, weight decay) pairs. *Longer*: the best
-    combinations with their best pairs, on all splits. *Final*: the best of these at full length, on all splits and
-    seeds. The choice is the best mean validation score of the final stage.
+    then what is tried ``also``, in the order given. Every combination is trained with all (lr, weight decay) pairs.
+    *Longer*: the best combinations with their best pairs, on all splits. *Final*: the best of these at full length, on
+    all splits and seeds. The choice is the best mean validation score of the final stage.
 
     Args:
         tries: Combinations in the screen, without those tried ``also``.
@@ -49,13 +49,19 @@ class Halving:
         longer_pairs: Pairs of each of them.
         longer_epochs: Epochs of the second stage.
         finalists: Points (combinations with their pair) in the third.
-        apart: A key whose every value reaches the final stage, so that the best of each value is known; between them
-            decide the validation scores of their runs (:func:`decided`).
+        apart: A key, or several, whose every (joint) value reaches the final stage, so that the best of each is known;
+            between them decide the validation scores of their runs (:func:`decided`). A key that some combinations do
+            not have, for it is only tried ``also``, sets those that have it apart from the others.
         carried: Keys that short runs cannot judge, such as dropout, which pays late: the best of each of their values
             reaches the second stage, whatever the first says of them.
         seed: Seed of the design and the order of neighbours.
-        also: Values of some keys that something else than this search says are good: they are tried with every
-            combination of the other keys. A search takes up the trials of one that is the same without this.
+        also: Values of some keys that something else than this search says are good, or several such mappings: each is
+            tried with every combination of the other searched keys. Keys that are not searched are set in these
+            combinations alone.
+
+    What ``tries``, ``longer``, ``longer_pairs``, ``finalists``, ``apart``, ``carried`` and ``also`` say is which
+    combinations are trained, not how: a search takes up the trials of one that differs in these alone
+    (:func:`takes_up`).
     """
 
     tries: int = 36
@@ -67,29 +73,38 @@ class Halving:
     longer_pairs: int = 5
     longer_epochs: int = 150
     finalists: int = 4
-    apart: str = ""
+    apart: tuple[str, ...] = ()
     seed: int = 0
     carried: tuple[str, ...] = ()
-    also: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("held", "carried"):
-            if isinstance(getattr(self, name), str):
+        apart: Any = self.apart
+        also: Any = self.also
+        if isinstance(apart, str):
+            object.__setattr__(self, "apart", (apart,) if apart else ())
+        if isinstance(also, Mapping):
+            object.__setattr__(self, "also", (also,) if also else ())
+        for name in ("held", "carried", "apart"):
+            if not isinstance(getattr(self, name), list | tuple):
                 raise ArgumentError(f"halving: {name} must be a list of keys, got {getattr(self, name)!r}")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("tries", "designed", "screen_epochs", "screen_splits", "longer_pairs", "finalists"):
             if getattr(self, name) < 1:
                 raise ArgumentError(f"halving: {name} must be at least 1, got {getattr(self, name)}")
-        if not isinstance(self.also, Mapping) or set(self.also) & set(IN_PROGRAM):
+        wrong = not isinstance(self.also, list | tuple) or not all(isinstance(one, Mapping) for one in self.also)
+        if wrong or any(set(one) & set(IN_PROGRAM) for one in self.also):
             raise ArgumentError(
-                "halving: also must be a mapping of keys to values, without learning rate and weight decay (all of "
-                f"which are tried), got {self.also!r}"
+                "halving: also must be a mapping of keys to values (or a list of such), without learning rate and "
+                f"weight decay (all of which are tried), got {self.also!r}"
             )
+        object.__setattr__(self, "also", tuple(self.also))
 
     @property
     def needs(self) -> set[str]:
         """Keys that a search must have."""
-        return {*IN_PROGRAM, *self.held, *self.carried, *self.also, *([self.apart] if self.apart else [])}
+        tried = {key for one in self.also for key in one}
+        return {*IN_PROGRAM, *self.held, *({*self.carried, *self.apart} - tried)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Halving:
@@ -102,6 +117,11 @@ class Halving:
         for newer in ("carried", "also"):
             if not plain[newer]:
                 del plain[newer]
+        # One key or mapping is written by itself, as it was when there could be no more.
+        if len(self.apart) < 2:
+            plain["apart"] = "".join(self.apart)
+        if len(self.also) == 1:
+            plain["also"] = plain["also"][0]
         return plain
 
 
@@ -124,7 +144,8 @@ class Chosen:
     Args:
         values: Values of every searched key.
         val: Their mean validation score in the final stage.
-        among: ``"KEY=VALUE"`` of the value of ``apart`` that it is the best of; empty if nothing is kept apart.
+        among: ``"KEY=VALUE"``, or several, of the values of ``apart`` that it is the best of; empty if nothing is kept
+            apart, or if it has none of the keys.
     """
 
     values: Mapping[str, Any]
@@ -156,7 +177,7 @@ def next_step(
     if halving.longer:
         longer = [trial for trial in trials if trial.stage == LONGER]
         known = {point_text(outer_values(trial.values)) for trial in longer}
-        for trial in _best(screened, halving.longer, (halving.apart, *halving.carried)):
+        for trial in _best(screened, halving.longer, (halving.apart, *((key,) for key in halving.carried))):
             if point_text(outer_values(trial.values)) not in known:
                 pairs = tuple((lr, wd) for lr, wd, _ in trial.pairs[: halving.longer_pairs])
                 return HalvingStep(
@@ -182,21 +203,35 @@ def _points(
 
 def tried_also(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:
     """The combinations of ``halving.also``."""
-    if not halving.also:
-        return []
-    axes = {
-        key: (halving.also[key],) if key in halving.also else tried
-        for key, tried in config.search.items()
-        if key not in IN_PROGRAM
-    }
-    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    points = []
+    for given in halving.also:
+        searched = {key: tried for key, tried in config.search.items() if key not in IN_PROGRAM}
+        axes = {**searched, **{key: (value,) for key, value in given.items()}}
+        points += [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    return points
 
 
-def without_also(config: RunConfig) -> RunConfig | None:
-    """The search that this one takes up; ``None`` if there is none."""
-    if config.halving is None or not config.halving.also:
-        return None
-    return replace(config, halving=replace(config.halving, also={}))
+def tried_values(config: RunConfig) -> dict[str, tuple[Any, ...]]:
+    """Every value that a search may try, by key: those that are searched, and those that are tried ``also``."""
+    found = dict(config.search)
+    for given in () if config.halving is None else config.halving.also:
+        for key, value in given.items():
+            found[key] = (*found.get(key, ()), *(() if value in found.get(key, ()) else (value,)))
+    return found
+
+
+# Fields of a plan that say which combinations are trained in which stage, and not how.
+_WHICH = ("tries", "longer", "longer_pairs", "finalists", "apart", "carried", "also")
+
+
+def takes_up(config: RunConfig, other: RunConfig) -> bool:
+    """Whether the trials of another search are such as this one would make."""
+    if config.halving is None or other.halving is None:
+        return False
+    alike = {name: getattr(config.halving, name) for name in _WHICH}
+    if replace(other.halving, **alike) != config.halving:
+        return False
+    return replace(other, halving=None).key == replace(config, halving=None).key
 
 
 def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> list[Chosen]:
@@ -206,13 +241,18 @@ def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> lis
         if trial.stage == FINAL and not trial.refused:
             for lr, wd, val in trial.pairs:
                 found = {**trial.values, **dict(zip(IN_PROGRAM, (lr, wd), strict=True))}
-                points.append(Chosen({key: found[key] for key in config.search}, val))
+                points.append(Chosen({key: found[key] for key in (*config.search, *_beyond(config, found))}, val))
     points.sort(key=lambda point: -point.val)
     best: dict[str, Chosen] = {}
     for point in points:
         among = _among(halving, point.values)
         best.setdefault(among, replace(point, among=among))
     return list(best.values())
+
+
+def _beyond(config: RunConfig, values: Mapping[str, Any]) -> list[str]:
+    """Keys of a combination that are not searched."""
+    return [key for key in values if key not in config.search]
 
 
 def decided(found: Sequence[Chosen], runs: Mapping[str, Sequence[RunRecord]]) -> Chosen:
@@ -245,7 +285,7 @@ def recorded_runs(result: Result) -> dict[str, tuple[RunRecord, ...]]:
 
 
 def _among(halving: Halving, values: Mapping[str, Any]) -> str:
-    return f"{halving.apart}={values[halving.apart]}" if halving.apart else ""
+    return ", ".join(f"{key}={values[key]}" for key in halving.apart if key in values)
 
 
 def unrecorded(result: Result) -> list[str]:
@@ -321,9 +361,9 @@ def _finalists(trials: Sequence[Trial], halving: Halving) -> list[tuple[dict[str
     points = [(val, (lr, wd), trial) for trial in trials if not trial.refused for lr, wd, val in trial.pairs]
     points.sort(key=lambda point: -point[0])
     taken = points[: halving.finalists]
-    for value in dict.fromkeys(trial.values.get(halving.apart) for trial in trials):
-        same = [point for point in points if point[2].values.get(halving.apart) == value]
-        if same and not any(point[2].values.get(halving.apart) == value for point in taken):
+    for among in dict.fromkeys(_among(halving, trial.values) for trial in trials):
+        same = [point for point in points if _among(halving, point[2].values) == among]
+        if same and not any(_among(halving, point[2].values) == among for point in taken):
             taken.append(same[0])
     grouped: dict[str, tuple[dict[str, Any], tuple[Pair, ...]]] = {}
     for _, pair, trial in taken:
@@ -332,12 +372,16 @@ def _finalists(trials: Sequence[Trial], halving: Halving) -> list[tuple[dict[str
     return list(grouped.values())
 
 
-def _best(trials: Sequence[Trial], count: int, keys: Sequence[str]) -> list[Trial]:
-    """The best few, and the best of each value of some keys that none of them has."""
+def _best(trials: Sequence[Trial], count: int, groups: Sequence[Sequence[str]]) -> list[Trial]:
+    """The best few, and the best of each joint value of each group of keys that none of them has."""
+
+    def value(trial: Trial, keys: Sequence[str]) -> list[Any]:
+        return [trial.values.get(key) for key in keys]
+
     ordered = [trial for trial in sorted(trials, key=_order) if not trial.refused]
     taken = ordered[:count]
     for trial in ordered[count:]:
-        if any(all(trial.values.get(key) != other.values.get(key) for other in taken) for key in keys):
+        if any(all(value(trial, keys) != value(other, keys) for other in taken) for keys in groups):
             taken.append(trial)
     return taken
 

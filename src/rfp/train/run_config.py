@@ -177,6 +177,10 @@ class RunConfig:
         for key in halving.needs:
             if key not in self.search:
                 raise ArgumentError(f"halving: there are no values to try for {key}; add them to search")
+        for given in halving.also:
+            if wrong := [key for key in given if not key.startswith(_SEARCHED)]:
+                raise ArgumentError(f"halving: also sets values of the model and of the training, not {wrong[0]}")
+            self._with_values({**{key: values[0] for key, values in self.search.items()}, **given})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:

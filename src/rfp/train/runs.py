@@ -15,7 +15,7 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
-from rfp.train.halving import Halving, recorded_runs, unfinished, without_also
+from rfp.train.halving import Halving, recorded_runs, takes_up, unfinished
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
@@ -124,7 +124,7 @@ def run(
     result = Result(config, task.name, task.metric, task.higher_is_better, environment=facts, notes=loaded.notes)
     path = None if workspace.results is None else workspace.results / result.file_name()
     if path is not None and resume:
-        result = read_result(path) if path.exists() else _of_smaller_search(result, workspace)
+        result = read_result(path) if path.exists() else _of_earlier_search(result, workspace)
     missing = _missing(result, seeds, wanted, test)
     if config.search and not missing and search_settings is not None and search_settings.trials is not None:
         workspace.say(f"this search is done, of {len(result.trials)} trials; --no-resume searches anew")
@@ -147,15 +147,16 @@ def run(
     return result
 
 
-def _of_smaller_search(result: Result, workspace: Workspace) -> Result:
-    """The result with the trials, and the runs, of a search that this one adds combinations to, if it is there."""
-    smaller = without_also(result.config)
-    if smaller is None or workspace.results is None:
+def _of_earlier_search(result: Result, workspace: Workspace) -> Result:
+    """The result with the trials, and the runs, of the longest search that this one takes up, if there is one."""
+    if result.config.halving is None or workspace.results is None:
         return result
-    path = workspace.results / replace(result, config=smaller).file_name()
-    if not path.exists():
+    here = workspace.results / result.file_name()
+    beside = [read_result(path) for path in sorted(here.parent.glob(f"{here.stem.rpartition('-')[0]}-*.json"))]
+    before = max((r for r in beside if takes_up(result.config, r.config)), key=lambda r: len(r.trials), default=None)
+    if before is None:
         return result
-    before = read_result(path)
+    path = workspace.results / before.file_name()
     workspace.say(f"{result.dataset} {result.config.name}: goes on from the {len(before.trials)} trials in {path}")
     return replace(before, config=result.config)
 
