@@ -181,3 +181,13 @@ def test_standard_input_and_strange_folders_are_refused(tmp_path: Path) -> None:
         encode_files(tmp_path / "edges.txt", tmp_path, **ARGUMENTS)
     with pytest.raises(FileError, match="no such file"):
         encode_files(tmp_path / "none.txt", tmp_path / "new", **ARGUMENTS)
+
+
+def test_a_folder_that_nothing_was_put_into_is_gone_again(tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.mkdir()
+    for folder in (new, old):
+        with pytest.raises(FileError, match=r"missing.csv: no such file"):
+            encode_files(tmp_path / "missing.csv", folder, num_channels=2, num_steps=1)
+    assert not new.exists()
+    assert old.exists()

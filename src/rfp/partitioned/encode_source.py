@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -136,8 +137,7 @@ def encode_source(
     execution, settings = Execution(**of_execution), Settings.of(settings, others)
     plain = plain_arguments(settings)
     layout = Layout(Path(folder))
-    _make_folder(layout)
-    with locked(layout.folder):
+    with _made_folder(layout), locked(layout.folder):
         manifest = _manifest(source, layout, settings, plain, execution)
         powers = [int(parse_name(name)["power"] or 1) for name in settings.operators]
         operators = tuple(stored_operator(name, manifest.graph.symmetric) for name in settings.operators)
@@ -183,8 +183,10 @@ def finished_steps(source: Source, folder: str | Path, settings: Settings) -> in
     return len(manifest.finished)
 
 
-def _make_folder(layout: Layout) -> None:
-    """The folder, unless it holds what is not ours."""
+@contextmanager
+def _made_folder(layout: Layout) -> Iterator[None]:
+    """The folder, unless it holds what is not ours; gone again where nothing could be put into it."""
+    new = not layout.folder.exists()
     try:
         layout.folder.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in layout.folder.iterdir()}
@@ -193,6 +195,12 @@ def _make_folder(layout: Layout) -> None:
     strange = sorted(name for name in there if name not in OWN_NAMES and not name.startswith(".manifest"))
     if strange and not layout.manifest_file.exists():
         raise FileError(f"{layout.folder} holds {strange[0]!r}, which is no part of an encoding; give a new folder")
+    try:
+        yield
+    except BaseException:
+        if new and [path.name for path in layout.folder.iterdir()] == ["lock"]:
+            shutil.rmtree(layout.folder, ignore_errors=True)
+        raise
 
 
 def _manifest(

@@ -190,9 +190,15 @@ class Layout:
                     f"{self.manifest_file}: format {values['format']!r}, this version reads {STORE_FORMAT!r}"
                 )
             graph = StoredGraph(**values.pop("graph"))
-            return Manifest(replace(graph, cuts=tuple(graph.cuts)), **values)
-        except (KeyError, TypeError) as error:
+            manifest = Manifest(replace(graph, cuts=tuple(graph.cuts)), **values)
+        except (KeyError, TypeError, AttributeError) as error:
             raise FileError(f"{self.manifest_file}: not a manifest of this format ({error})") from error
+        if damage := _damage(manifest):
+            raise FileError(
+                f"{self.manifest_file} is damaged: {damage}; choose a new folder, or begin this one anew (rfp encode "
+                "--no-resume)"
+            )
+        return manifest
 
     def write_manifest(self, manifest: Manifest, new: Path) -> None:
         """Replace the manifest in one go, once what is new in it is on the disk: the files of this folder."""
@@ -203,6 +209,64 @@ class Layout:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, self.manifest_file)
+
+
+# What the arguments of an encoding are in the manifest.
+_WHOLE = ("num_channels", "num_steps", "normalize_every", "num_trajectories", "seed")
+_TEXT = ("normalization", "distribution", "start", "dtype")
+
+
+def _damage(manifest: Manifest) -> str:
+    """What cannot be of a manifest whose format is right, such as one that was edited; empty if nothing is."""
+    graph, arguments = manifest.graph, manifest.arguments
+    sizes = {name: getattr(graph, name) for name in ("num_nodes", "num_entries", "num_edges")}
+    for name, value in {**sizes, "panel": manifest.panel}.items():
+        if not _is_count(value):
+            return f"{name} is {value!r}"
+    if not _is_count(abs(graph.key) if isinstance(graph.key, int) else None):
+        return f"the graph's key is {graph.key!r}"
+    for name in ("weighted", "symmetric"):
+        if not isinstance(getattr(graph, name), bool):
+            return f"{name} is {getattr(graph, name)!r}"
+    cuts = graph.cuts
+    ascending = all(_is_count(cut) for cut in cuts) and all(low < high for low, high in pairwise(cuts))
+    if len(cuts) < 2 or not (ascending or graph.num_nodes == 0) or (cuts[0], cuts[-1]) != (0, graph.num_nodes):
+        return f"its row blocks do not divide {graph.num_nodes} nodes"
+    if not isinstance(graph.source, dict) or not isinstance(graph.source.get("options", {}), dict):
+        return "it does not say what the graph was made from"
+    if arguments is not None:
+        wrong = _wrong_argument(arguments)
+        if wrong or manifest.panel < 1:
+            return wrong or f"panel is {manifest.panel!r}"
+    finished, factors = manifest.finished, manifest.factors
+    if not isinstance(finished, dict) or not all(isinstance(events, dict) for events in finished.values()):
+        return "it does not say which steps are finished"
+    if not isinstance(factors, dict) or not all(isinstance(factors.get(step), list) for step in finished):
+        return "it does not name the factors of every finished step"
+    inside = re.compile(r"(\w[\w-]*/)*\w[\w.-]*\.npy")
+    for file in (file for files in factors.values() for file in files):
+        if not isinstance(file, str) or not inside.fullmatch(file):
+            return f"a factor is in {file!r}"
+    return ""
+
+
+def _wrong_argument(arguments: Any) -> str:
+    if not isinstance(arguments, dict):
+        return f"its arguments are {arguments!r}"
+    for name in (*_WHOLE, *_TEXT):
+        value = arguments.get(name)
+        if not (isinstance(value, str) if name in _TEXT else isinstance(value, int) and not isinstance(value, bool)):
+            return f"{name} is {value!r}"
+    if not _is_count(arguments["num_steps"]) or arguments["num_channels"] < 1 or arguments["num_trajectories"] < 1:
+        return "its arguments have fewer channels, steps or trajectories than there can be"
+    operators = arguments.get("operators")
+    if not isinstance(operators, list) or not operators or not all(isinstance(name, str) for name in operators):
+        return f"operators is {operators!r}"
+    return ""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def panels(num_channels: int, width: int) -> list[slice]:
