@@ -50,7 +50,7 @@ def test_each_disagreement_is_named(tmp_path: Path, change: Callable[[dict[str, 
 
 
 def test_runs_of_the_alternatives_of_a_search(tmp_path: Path) -> None:
-    folder = Path(__file__).parents[2] / "results" / "cora"
+    folder = Path(__file__).parents[2] / "results" / "chameleon"
     found = next(result for result in map(read_result, sorted(folder.glob("rfp-qr-a-*.json"))) if result.alternatives)
     (name,) = found.alternatives
     found.write(tmp_path)
@@ -65,12 +65,27 @@ def test_runs_of_the_alternatives_of_a_search(tmp_path: Path) -> None:
 
 def test_the_choice_is_that_of_the_better_runs(tmp_path: Path) -> None:
     """Whatever the final stage says of them, whose scores are of one draw."""
-    folder = Path(__file__).parents[2] / "results" / "cora"
+    folder = Path(__file__).parents[2] / "results" / "chameleon"
     found = next(result for result in map(read_result, sorted(folder.glob("rfp-qr-a-*.json"))) if result.alternatives)
     (name,) = found.alternatives
     ours = f"model.embed={found.runs[0].values['model.embed']}"
     replace(found, runs=found.alternatives[name], alternatives={ours: found.runs}).write(tmp_path)
     assert any("the best validation score is that of" in line for line in check_results(tmp_path).problems)
+
+
+def test_values_that_some_combinations_alone_have(tmp_path: Path) -> None:
+    """GCNII's own, which the others leave out: what is there must be what was tried."""
+    folder = Path(__file__).parents[2] / "results" / "cora"
+    path = next(p for p in sorted(folder.glob("rfp-qr-a-*.json")) if len(read_result(p).alternatives) == 3)
+    written = read_result(path).write(tmp_path)
+    assert check_results(tmp_path).problems == ()
+
+    def other(values: dict[str, Any]) -> None:
+        for run in values["runs"]:
+            run["values"]["model.initial_residual"] = 0.3
+
+    changed(written, other)
+    assert any("model.initial_residual=0.3, which was not tried" in line for line in check_results(tmp_path).problems)
 
 
 def test_tuning_has_no_test_score(tmp_path: Path) -> None:

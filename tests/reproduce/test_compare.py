@@ -108,6 +108,29 @@ def test_products_and_the_best_linear_result_beside_them() -> None:
     assert "chosen at the edge of the grid: rfp-qr-A on texas (training.lr)" in text
 
 
+def test_gcnii_and_the_best_result_without_it_beside_it() -> None:
+    """Of the results without it (with the linear K_embed) the one with the better validation score."""
+    part = PART.only(["rfp-qr-A"], ["cora"])
+    (cell,) = part.cells()
+    deep = {"model.backbone": "gcnii", "model.initial_residual": 0.2}
+    chosen = made_up(cell, [0.88] * 30, val=0.9, **deep, **{"model.embed": "products"})
+    others = {
+        "model.embed=linear, model.initial_residual=0.2": (0.87, 0.89, {**deep, "model.embed": "linear"}),
+        "model.embed=linear": (0.86, 0.85, {"model.backbone": "gcn", "model.embed": "linear"}),
+        "model.embed=products": (0.85, 0.86, {"model.backbone": "gcn", "model.embed": "products"}),
+    }
+    runs = {among: made_up(cell, [test] * 30, val=val, **values).runs for among, (test, val, values) in others.items()}
+    table = compare(part, results(replace(chosen, alternatives=runs)))
+    text = as_markdown(table)
+    assert "88.00 ± 0.00 (30)ᵖⁱ, linear 87.00 ± 0.00, without GCNII 85.00 ± 0.00 · 87.99" in text
+    assert "ⁱ validation chose GCNII" in text
+    (record,) = as_records(table)
+    assert (record["linear_mean"], record["plain_mean"]) == (pytest.approx(87), pytest.approx(85))
+    # Where it was tried and not chosen, nothing is marked and nothing stands beside it.
+    plain = replace(chosen, runs=runs["model.embed=linear"], alternatives={"model.embed=products": chosen.runs})
+    assert "86.00 ± 0.00 (30) · 87.99" in as_markdown(compare(part, results(plain)))
+
+
 def test_many_choices_at_the_edge_are_counted() -> None:
     part = TABLES[2].only(["mlp", "gcn"], ["squirrel", "film", "chameleon", "cora"])
     edge, inside = {"training.lr": 3e-2, "model.num_layers": 16}, {"training.lr": 1e-2, "model.num_layers": 4}

@@ -80,6 +80,18 @@ def test_the_luck_of_a_draw() -> None:
         assert text in standings_as_markdown([replace(one, entry=replace(one.entry, ours=replace(ours, luck=luck)))])
 
 
+def test_gcnii_counts_and_is_marked() -> None:
+    """Printed for RFP-QR-Â on Cora: 87.99."""
+    (cell,) = TABLES[2].only(["rfp-qr-A"], ["cora"]).cells()
+    plain = made_up(cell, [0.87] * 30, **{"model.backbone": "gcn"}).runs
+    found = made_up(cell, [0.88, 0.9] * 15, **{"model.backbone": "gcnii", "model.initial_residual": 0.2})
+    cells = standings(results(replace(found, alternatives={"": plain})))
+    (one,) = [c for c in cells if (c.label, c.column) == ("RFP-QR-Â", "Cora")]
+    text = standings_as_markdown([one])
+    assert "89.00 ± 1.02 (30)ⁱ, without GCNII 87.00 | 87.99 | +1.01 | at or better" in text
+    assert "ⁱ validation chose GCNII as the backbone" in text
+
+
 def test_products_of_the_same_row_count_where_validation_prefers_them() -> None:
     """Printed for RFP-QR-L̂,Â on ZINC: 0.1152."""
     part = TABLES[1].only(["rfp-qr-LA", "rfp-qr-LA-products"], ["zinc"])

@@ -13,7 +13,7 @@ from typing import Any
 from rfp.reproduce.compare import compare, edges
 from rfp.reproduce.render import as_csv
 from rfp.reproduce.tables import TABLES
-from rfp.train.halving import choices, decided, recorded_runs, unfinished, unrecorded
+from rfp.train.halving import choices, decided, recorded_runs, tried_values, unfinished, unrecorded
 from rfp.train.results import Result, by_key, read_result
 
 # Below a folder of this name are results of tuning, which have no test score.
@@ -81,8 +81,9 @@ def _problems(result: Result, path: Path, tuning: bool) -> Iterator[str]:
             yield f"{where} has a score that is not finite"
         if result.metric == "accuracy" and not all(0 <= run.metrics.get(part, 0) <= 1 for part in ("val", "test")):
             yield f"{where} has an accuracy beyond 0 to 1"
-        for key, tried in config.search.items():
-            if run.values.get(key) not in tried:
+        for key, tried in tried_values(config).items():
+            # What only some combinations set, the others leave out.
+            if (key in config.search or key in run.values) and run.values.get(key) not in tried:
                 yield f"{where} has {key}={run.values.get(key)}, which was not tried"
     yield from _choice_problems(result)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from rfp.train.results import Result, RunRecord
 from rfp.train.run_config import RunConfig
 
 # Marks of a cell, explained below the table.
-EARLIER, PRODUCTS = "°", "ᵖ"
+EARLIER, PRODUCTS, DEEP = "°", "ᵖ", "ⁱ"
 # Metrics between 0 and 1 that papers print in percent.
 _PERCENT = ("accuracy", "roc_auc", "average_precision")
 
@@ -37,6 +37,7 @@ class Ours:
         edges: Searched keys whose chosen value is the smallest or largest that was tried.
         earlier: Whether it is a result of another config of that name, shown until there is one of the table's own.
         linear: The best result with the paper's linear K_embed, where the choice fell on products.
+        plain: The best result with a GCN or a perceptron as backbone, where the choice fell on GCNII.
         scores: Scores of each run, by seed and split.
         luck: How much higher the mean validation score by one draw was, whose best epochs were taken, than ``val``,
             for which predictions are averaged over draws; ``None`` where no search tells.
@@ -53,13 +54,40 @@ class Ours:
     edges: tuple[str, ...] = ()
     earlier: bool = False
     linear: Ours | None = None
+    plain: Ours | None = None
     scores: Mapping[tuple[int, int], float] = field(default_factory=dict)
     luck: float | None = None
 
     @property
     def by_products(self) -> bool:
         """Whether validation chose products of the trajectory in place of the paper's linear K_embed."""
-        return bool(self.values.get("model.embed", "linear") != "linear")
+        return _by_products(self.values)
+
+    @property
+    def by_gcnii(self) -> bool:
+        """Whether validation chose GCNII in place of the paper's backbones."""
+        return _by_gcnii(self.values)
+
+    @property
+    def marks(self) -> str:
+        """Of how it came about, explained below the table."""
+        marks = {EARLIER: self.earlier, PRODUCTS: self.by_products, DEEP: self.by_gcnii}
+        return "".join(mark for mark, holds in marks.items() if holds)
+
+    @property
+    def beside(self) -> dict[str, Ours]:
+        """Results nearer to the paper that stand beside it, by what they are."""
+        return {
+            name: other for name, other in (("linear", self.linear), ("without GCNII", self.plain)) if other is not None
+        }
+
+
+def _by_products(values: Mapping[str, Any]) -> bool:
+    return bool(values.get("model.embed", "linear") != "linear")
+
+
+def _by_gcnii(values: Mapping[str, Any]) -> bool:
+    return bool(values.get("model.backbone") == "gcnii")
 
 
 @dataclass(frozen=True)
@@ -131,7 +159,9 @@ def compare(
         printed = [n for n in paper_numbers() if n.table == spec.number and n.metric in METRICS]
         labels = {**{n.row: n.label for n in printed if n.row not in labels}, **labels}
     cells = {(cell.row.id, cell.column.id): cell for cell in spec.cells(num_seeds)}
-    named = {(r.dataset, r.config.name): r for r in results.values() if any("test" in run.metrics for run in r.runs)}
+    tested = (r for r in results.values() if any("test" in run.metrics for run in r.runs))
+    # Of several earlier ones that with the most runs.
+    named = {(r.dataset, r.config.name): r for r in sorted(tested, key=lambda r: len(r.runs))}
     in_paper = {row.id: row.printed for row in spec.rows}
     entries, used = {}, []
     for row in labels:
@@ -153,10 +183,16 @@ def compare(
 
 def _ours(cell: Cell, result: Result, metric: str) -> Ours | None:
     found = _measured(cell, result, result.runs, metric)
-    if found is None or not found.by_products:
-        return found
-    linear = _measured(cell, result, result.alternatives.get("model.embed=linear", ()), metric)
-    return replace(found, linear=linear)
+    if found is None:
+        return None
+    others = [one for runs in result.alternatives.values() if (one := _measured(cell, result, runs, metric))]
+
+    def best_without(beyond: Callable[[Mapping[str, Any]], bool]) -> Ours | None:
+        without = [one for one in others if not beyond(one.values)] if beyond(found.values) else []
+        # Accuracies are all that is searched with alternatives.
+        return max(without, key=lambda one: one.val, default=None)
+
+    return replace(found, linear=best_without(_by_products), plain=best_without(_by_gcnii))
 
 
 def _measured(cell: Cell, result: Result, all_runs: Sequence[RunRecord], metric: str) -> Ours | None:
@@ -224,11 +260,16 @@ def _notes(spec: TableSpec, entries: Iterable[Entry], used: list[Result]) -> tup
     entries = list(entries)
     mine = [(entry, entry.ours) for entry in entries if entry.ours is not None]
     if any(ours.earlier for _, ours in mine):
-        notes.append(f"{EARLIER} of an earlier search, smaller and with one seed; not run anew yet")
+        notes.append(f"{EARLIER} of an earlier, smaller search; not run anew yet")
     if any(ours.by_products for _, ours in mine):
         notes.append(
             f"{PRODUCTS} validation chose products of the trajectory as K_embed, beyond the paper; after it the best "
             "result with the paper's linear K_embed, by validation too"
+        )
+    if any(ours.by_gcnii for _, ours in mine):
+        notes.append(
+            f"{DEEP} validation chose GCNII, the backbone of the row of this name, beyond the paper's; after it the "
+            "best result with a GCN or a perceptron, by validation too"
         )
     notes += _edge_notes([(entry, ours) for entry, ours in mine if ours.values and not ours.earlier])
     for entry in entries:

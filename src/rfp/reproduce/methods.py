@@ -35,6 +35,8 @@ class Row:
         also: The row's part of the combinations that are tried with the backbone of the rows without encodings
             (:data:`rfp.reproduce.hyperparameters.WITHOUT_ENCODING`): values of some of its keys, every value of those
             that are not named. ``None`` if the row has no such tries: it draws nothing, or a try is dear.
+        with_gcnii: The same for the combinations with the GCNII that was chosen without an encoding
+            (:data:`rfp.reproduce.hyperparameters.GCNII`), where one was.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Row:
     products_of: str = ""
     of_sweep: bool = False
     also: Mapping[str, Any] | None = None
+    with_gcnii: Mapping[str, Any] | None = None
 
     @property
     def printed(self) -> str:
@@ -57,6 +60,12 @@ class Row:
 _START = {"model.encodings.*.start": ("drawn", "unit")}
 _EMBED = {"model.embed": ("linear", "products")}
 _CHANNELS = {"model.encodings.0.num_channels": (at.NODE_CHANNELS, at.NODE_CHANNELS // 4)}
+# GCNII is a stack of its own kind, deeper than the others: these in the place of the family's depths.
+_GCNII = {
+    "model.num_layers": (8, 4, 16),
+    "model.initial_residual": (0.2, 0.1, 0.5),
+    "model.identity_mapping": (0.5, 1.0, 1.5),
+}
 _OPERATOR_LR = {"training.operator_lr": (1.0, 0.1)}
 
 
@@ -92,10 +101,11 @@ def _row(
     products_of: str = "",
     of_sweep: bool = False,
     also: Mapping[str, Any] | None = None,
+    with_gcnii: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> Row:
     values = {**model, "encodings": list(encodings)}
-    return Row(row, label, values, on_request, search or {}, printed_as, products_of, of_sweep, also)
+    return Row(row, label, values, on_request, search or {}, printed_as, products_of, of_sweep, also, with_gcnii)
 
 
 def _dss(row: str, label: str, *encodings: EncodingValues, **more: Any) -> Row:
@@ -115,13 +125,19 @@ def node_rows() -> dict[str, Row]:
     first_start = {"model.encodings.0.start": _START["model.encodings.*.start"]}
     drawn = {**_START, **_CHANNELS, **_EMBED}
     with_learned = {**drawn, **_OPERATOR_LR}
+    # Rows that encode are tried with GCNII too, with every value of what they draw; inside DSS, where a try is dear,
+    # with few. The mean over trajectories in the place of their sum keeps its layers near the identity.
+    encodes = partial(_row, with_gcnii={})
+    few = {"model.dss_aggregation": "mean", "model.encodings.0.num_channels": k // 4}
+    fewer = {**few, "model.encodings.*.start": "unit", "training.operator_lr": 1.0}
     rows = [
         _row("mlp", "MLP", backbone="mlp"),
         _row("gcn", "GCN", backbone="gcn"),
-        _row("eigvecs-L", "L̂ 64 eigenvectors", eigenvector_values(L, k)),
-        _row("eigvecs-A", "Â 64 eigenvectors", eigenvector_values(A, k)),
-        _row("rnf", "RNF", rnf_values(k), search={**_START, **_CHANNELS}, also={}),
-        _row(
+        _row("gcnii", "GCNII", backbone="gcnii", residual=False, search=_GCNII),
+        encodes("eigvecs-L", "L̂ 64 eigenvectors", eigenvector_values(L, k)),
+        encodes("eigvecs-A", "Â 64 eigenvectors", eigenvector_values(A, k)),
+        encodes("rnf", "RNF", rnf_values(k), search={**_START, **_CHANNELS}, also={}),
+        encodes(
             "rnf-eigvecs-A",
             "RNF & Â 64 eigenvectors",
             rnf_values(k),
@@ -129,19 +145,20 @@ def node_rows() -> dict[str, Row]:
             search=first_start | _CHANNELS,
             also={},
         ),
-        _row("sgc", "SGC", {"name": "sgc", "num_steps": 2}),
-        _row("sign", "SIGN", {"name": "sign", "num_steps": 3}),
-        _row("power-embed", "PowerEmbed", {"name": "power_embed", "num_steps": 10}),
-        _row("nfp-qr-A", "NFP-QR-Â", {"name": "nfp", "num_steps": at.NUM_STEPS}),
-        _row("rfp-l2-A", "RFP-ℓ2-Â", rfp_values(A, k=k, normalization="l2"), search=drawn, also={}),
-        _row("rfp-qr-A", "RFP-QR-Â", rfp_values(A, k=k), search=drawn, also={}),
-        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp_values(A, k=k), search=drawn, also={}),
+        encodes("sgc", "SGC", {"name": "sgc", "num_steps": 2}),
+        encodes("sign", "SIGN", {"name": "sign", "num_steps": 3}),
+        encodes("power-embed", "PowerEmbed", {"name": "power_embed", "num_steps": 10}),
+        encodes("nfp-qr-A", "NFP-QR-Â", {"name": "nfp", "num_steps": at.NUM_STEPS}),
+        encodes("rfp-l2-A", "RFP-ℓ2-Â", rfp_values(A, k=k, normalization="l2"), search=drawn, also={}),
+        encodes("rfp-qr-A", "RFP-QR-Â", rfp_values(A, k=k), search=drawn, also={}),
+        _dss("rfp-qr-A-dss", "RFP-QR-Â-DSS", rfp_values(A, k=k), search=drawn, also={}, with_gcnii=few),
         _dss(
             "rfp-qr-LAS-dss",
             "RFP-QR-L̂,Â,S^learn-DSS",
             rfp_values(L, A, k=k),
             learned,
             search=with_learned,
+            with_gcnii=fewer,
         ),
     ]
     # Of the sweeps k and P are given, or what stands beside; K_embed is the paper's.

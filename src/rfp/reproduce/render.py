@@ -8,13 +8,13 @@ import json
 import math
 from typing import Any
 
-from rfp.reproduce.compare import EARLIER, PRODUCTS, Comparison, Entry, Ours
+from rfp.reproduce.compare import Comparison, Entry, Ours
 
 MISSING = "–"
 CSV_COLUMNS = (
     *("table", "row", "label", "dataset", "metric", "mean", "std", "num_runs", "num_seeds", "val_mean"),
     *("paper_mean", "paper_std", "difference", "reached", "best", "values", "config", "paper_note"),
-    *("edges", "earlier", "linear_mean", "linear_std"),
+    *("edges", "earlier", "linear_mean", "linear_std", "plain_mean", "plain_std"),
 )
 
 
@@ -101,13 +101,12 @@ def _difference(entry: Entry) -> str:
 
 
 def _runs(ours: Ours) -> str:
-    marks = (EARLIER if ours.earlier else "") + (PRODUCTS if ours.by_products else "")
-    return f"({ours.num_runs}{'' if ours.num_runs == ours.wanted else f' of {ours.wanted}'}){marks}"
+    return f"({ours.num_runs}{'' if ours.num_runs == ours.wanted else f' of {ours.wanted}'}){ours.marks}"
 
 
 def _beside(ours: Ours, decimals: int) -> str:
-    """The best linear result, where products were chosen."""
-    return "" if ours.linear is None else f", linear {_mean_std(ours.linear, decimals)}"
+    """The best results with what the paper has, where something beyond it was chosen."""
+    return "".join(f", {name} {_mean_std(other, decimals)}" for name, other in ours.beside.items())
 
 
 def _markdown_cell(entry: Entry) -> str:
@@ -162,4 +161,6 @@ def _record(table: Comparison, entry: Entry) -> dict[str, Any]:
         "earlier": None if ours is None else ours.earlier,
         "linear_mean": None if ours is None or ours.linear is None else ours.linear.mean,
         "linear_std": None if ours is None or ours.linear is None else ours.linear.std,
+        "plain_mean": None if ours is None or ours.plain is None else ours.plain.mean,
+        "plain_std": None if ours is None or ours.plain is None else ours.plain.std,
     }

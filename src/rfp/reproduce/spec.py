@@ -13,6 +13,9 @@ from rfp.reproduce.budget import widest
 from rfp.reproduce.methods import ALL_NODES, Row
 from rfp.train.run_config import RunConfig
 
+# What GCNII has and no other backbone: the best choice with it is known beside the best without.
+INITIAL_RESIDUAL = "model.initial_residual"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -169,8 +172,11 @@ def cell_config(row: Row, column: Column) -> RunConfig:
     of_row = [hyperparameters.ROW_VALUES.get((name, row.id), {}) for name in (column.family, column.id)]
     model, training, search = dict(family.model), dict(family.training), dict(family.search)
     halving = dict(family.halving)
-    if halving and row.also is not None:
-        halving["also"] = {**hyperparameters.WITHOUT_ENCODING[column.id], **row.also}
+    if halving:
+        backbones = (hyperparameters.WITHOUT_ENCODING, row.also), (hyperparameters.GCNII, row.with_gcnii)
+        halving["also"] = [
+            {**found[column.id], **own} for found, own in backbones if own is not None and column.id in found
+        ]
     layers: list[Mapping[str, Mapping[str, Any]]] = [
         hyperparameters.DATASET_VALUES.get(column.id, {}),
         {"model": row.model, "search": row.search if halving else {}},
@@ -183,7 +189,11 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         halving |= layer.get("halving", {})
     search = {key: tried for key, tried in search.items() if key.removeprefix("model.") not in row.model}
     if halving:
-        halving |= {"apart": "model.embed"} if "model.embed" in search else {}
+        beyond = any(INITIAL_RESIDUAL in one for one in halving["also"])
+        halving["apart"] = [
+            *(["model.embed"] if "model.embed" in search else []),
+            *([INITIAL_RESIDUAL] if beyond else []),
+        ]
     encodings = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
     # Chosen for the paper's linear K_embed; rows with another say themselves how the features begin.
     of_family = family.rfp if model.get("embed", "linear") == "linear" else {}

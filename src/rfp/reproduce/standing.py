@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rfp.reproduce.compare import EARLIER, PRODUCTS, Entry, Ours, compare
+from rfp.reproduce.compare import DEEP, PRODUCTS, Entry, Ours, compare
 from rfp.reproduce.tables import TABLES
 from rfp.train.results import Result
 
@@ -122,15 +122,19 @@ def standings_as_markdown(cells: Sequence[Standing]) -> str:
         number = difference = "–"
         if ours is not None:
             spread = f" ± {ours.std:.{decimals}f}" if math.isfinite(ours.std) else ""
-            marks = (EARLIER if ours.earlier else "") + (PRODUCTS if cell.by_products else "")
+            # Of a row with products of its own the values say nothing of them.
+            marks = ours.marks if ours.by_products or not cell.by_products else PRODUCTS + ours.marks
             number = f"{ours.mean:.{decimals}f}{spread} ({ours.num_runs}){marks}"
             number += "" if cell.linear is None else f", linear {cell.linear.mean:.{decimals}f}"
+            number += "" if ours.plain is None else f", without GCNII {ours.plain.mean:.{decimals}f}"
             difference = f"{ours.mean - paper.mean:+.{decimals}f}".replace("-", "−")
         lines.append(
             f"| {cell.table} | {cell.label} | {cell.column} | {number} | {paper.mean:.{decimals}f} | {difference} | "
             f"{cell.verdict} | {_significance(cell)} | {_luck(cell)} |"
         )
     lines += ["", *([f"{PRODUCTS} {_PRODUCTS_NOTE}"] if any(cell.by_products for cell in cells) else [])]
+    deep = any(cell.entry.ours is not None and cell.entry.ours.by_gcnii for cell in cells)
+    lines += ["", f"{DEEP} {_GCNII_NOTE}"] if deep else []
     lines += ["", _LUCK_NOTE] if any(_luck(cell) != "–" for cell in cells) else []
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -156,6 +160,10 @@ _PRODUCTS_NOTE = (
     "normalisation and architecture; beside it the paper's linear K_embed"
 )
 
+_GCNII_NOTE = (
+    "validation chose GCNII as the backbone, beyond the paper, which every row of the data set was tried with; beside "
+    "it the best result with a GCN or a perceptron"
+)
 
 _LUCK_NOTE = (
     "a draw's luck: how much higher the validation score by the one draw was whose best epochs were taken than that of "
