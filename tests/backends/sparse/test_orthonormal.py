@@ -1,6 +1,7 @@
 """The ladder under torture: condition numbers to 1e8, every rank, every size; held to the reference."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -220,3 +221,74 @@ def test_blocks_without_looking_equal_the_ladder() -> None:
     assert again[4, 1].isnan().all()
     assert torch.equal(again[:4], q[:4])
     assert torch.equal(again[4, 0], q[4, 0])
+
+
+def wide(case: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """More columns than nodes: ``[1, n, k]`` and ptr."""
+    generator = torch.Generator().manual_seed(11)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    sizes = [6, 1, 9, 0, 4]
+    ptr = torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()])
+    parts = [normal(n, 20) for n in sizes]
+    if case == "one graph":
+        ptr, parts = torch.tensor([0, 7]), [normal(7, 40)]
+    if case == "rank two":  # as S a of a star: no number of columns spans its nodes
+        parts = [normal(n, min(n, 2)) @ normal(min(n, 2), 20) for n in sizes]
+    if case == "later columns zero":  # as after one normalisation
+        parts = [torch.cat([part[:, :9], torch.zeros(len(part), 11, dtype=torch.float64)], 1) for part in parts]
+        parts[0][:, 3] = parts[0][:, 2]
+    if case in ("leading columns equal", "leading columns zero"):  # so that later ones are independent
+        parts[2][:, :8] = parts[2][:, :1] if case == "leading columns equal" else 0
+    if case == "later columns large":  # beside which the leading ones are zero
+        parts[0][:, 15] = 1e13 * parts[0][:, 15]
+    return torch.cat(parts)[None].to(dtype), ptr
+
+
+# Whether the leading columns, as many as the largest graph has nodes, are enough.
+ENOUGH = {
+    "many graphs": True,
+    "one graph": True,
+    "rank two": True,
+    "later columns zero": True,
+    "leading columns equal": False,
+    "leading columns zero": False,
+    "later columns large": False,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("case", ENOUGH)
+def test_more_columns_than_nodes(case: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, ptr = wide(case, dtype)
+    ladder = Orthonormalizer.of(ptr, a.size(2))
+    widths: list[int] = []
+    whole = Orthonormalizer._ladder
+
+    def watched(self: Orthonormalizer, a: torch.Tensor, limits: object) -> object:
+        widths.append(a.size(2))
+        return whole(self, a, limits)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Orthonormalizer, "_ladder", watched)
+    step = ladder.step(a)
+    expected, events = qr(a, ptr)
+    torch.testing.assert_close(step.state, expected, atol=2e-5 if dtype == torch.float32 else 1e-9, rtol=0)
+    assert step.events["dependent_columns"] == events["dependent_columns"]
+    largest = int(ptr.diff().max())
+    assert widths == ([largest] if ENOUGH[case] else [largest, a.size(2)])
+    if step.factor is not None:
+        assert step.factor.shape == (len(ptr) - 1, 1, a.size(2), a.size(2))
+        for graph, (start, stop) in enumerate(pairwise(ptr.tolist())):
+            product = a[0, start:stop].double() @ step.factor[graph, 0]
+            torch.testing.assert_close(product, step.state[0, start:stop].double(), atol=1e-5, rtol=0)
+
+
+def test_more_columns_than_nodes_that_are_not_finite() -> None:
+    a, ptr = wide("many graphs", torch.float32)
+    for column in (0, 19):
+        broken = a.clone()
+        broken[0, 2, column] = torch.inf
+        with pytest.raises(NumericalError):
+            Orthonormalizer.of(ptr, 20)(broken)

@@ -37,9 +37,11 @@ def sparse_steps_in_place(problem: Problem, operator: Operator, place: Place) ->
     own = factors(operator)
     matrices = [S.csr.to(problem.dtype) for S in own if isinstance(S, MatrixOperator)]
     one_on_cpu = problem.device.type == "cpu" and len(problem.ptr) == 2
+    # Of more columns than nodes the ladder takes the leading ones alone.
+    num_nodes, num_channels = problem.shape[1:]
     # Others than these normalisations may hold what they are given.
     known = problem.normalization in ("none", "l2", "qr") and len(matrices) == len(own)
-    if not one_on_cpu or not known or not compiled_available():
+    if not one_on_cpu or num_nodes < num_channels or not known or not compiled_available():
         return sparse_steps(problem, operator)
     from rfp.backends.compiled.drawn_features import compiled_features
     from rfp.backends.sparse.step_memory import StepMemory

@@ -22,16 +22,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from rfp.available import triton_available
 from rfp.backends.finite import NotFiniteError
 from rfp.backends.problem import Step
 from rfp.backends.sparse.segments import Segments
-from rfp.normalization import Events, dependence_tolerance
+from rfp.normalization import Events, column_lengths, dependence_tolerance
 from rfp.rounding import Rounding, amplification
 
 # One pass leaves an orthogonality error near (float64 rounding) κ² + (data rounding) κ. Above these bounds on κ a
@@ -165,6 +167,25 @@ class BlockProducts(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """What decides whether a column depends on those before it.
+
+    Args:
+        scale: Length of the longest column of each graph and trajectory, ``[G, B]``.
+        noise: What rounding has left in a column at most, ``[G, B]``.
+    """
+
+    scale: Tensor
+    noise: Tensor
+
+    @classmethod
+    def of(cls, length: Tensor, rounding: Rounding | None) -> _Limits:
+        """For columns of this length after a product, ``[G, B, k]``."""
+        scale = length.amax(-1)
+        return cls(scale, torch.zeros_like(scale) if rounding is None else rounding.after(length).noise.amax(-1))
+
+
 class Orthonormalizer:
     """The ladder of this module.
 
@@ -195,13 +216,53 @@ class Orthonormalizer:
     def step(self, a: Tensor, rounding: Rounding | None = None) -> Step:
         """The same, with the factor W, :math:`q = a W`, where every graph has one: not by Gram-Schmidt."""
         segments = self.products
-        if isinstance(segments, Segments) and segments.are_known_copies and asks_for_no_rank(a.dtype, a.size(2)):
-            return _step_without_waiting(segments, a, rounding)
+        if isinstance(segments, Segments):
+            if segments.are_known_copies and asks_for_no_rank(a.dtype, a.size(2)):
+                return _step_without_waiting(segments, a, rounding)
+            if 0 < segments.largest(a) < a.size(2):
+                step = self._by_leading_columns(segments, a, rounding)
+                if step is not None:
+                    return step
+        return self._ladder(a, lambda length: _Limits.of(length, rounding))[0]
+
+    def _by_leading_columns(self, segments: Segments, a: Tensor, rounding: Rounding | None) -> Step | None:
+        """Of more columns than a graph has nodes the leading ones alone, as many as the largest graph has nodes.
+
+        Where they span all that is there, each later column depends on them and is zero: O(n k² + n³) in the place of
+        O(k³). ``None`` where they do not, for then a later column may be independent.
+        """
+        k, leading = a.size(2), segments.largest(a)
+        length = column_lengths(a, segments.ptr)
+        limits = _Limits.of(length, rounding)
+        head = a.transpose(0, 1)[..., :leading].contiguous().transpose(0, 1)
+        found, dropped = self._ladder(head, lambda length: limits)
+        out = torch.zeros(a.size(1), a.size(0), k, dtype=a.dtype, device=a.device).transpose(0, 1)
+        out[..., :leading] = found.state
+        threshold = dependence_tolerance(a.dtype) * limits.scale
+        # Of a regular matrix they span the graph's nodes, and after one normalisation later columns are zero.
+        spanned = leading - dropped == segments.ptr.diff()[:, None]
+        spanned = spanned | (length[..., leading:].amax(-1) <= threshold)
+        if not bool(spanned.all()):
+            rest = a - segments.apply(out, segments.inner(out, a), upper=False)
+            spanned = spanned | (column_lengths(rest, segments.ptr)[..., leading:].amax(-1) <= threshold)
+            if not bool(spanned.all()):
+                return None
+        weight = None if found.factor is None else pad(found.factor, (0, k - leading, 0, k - leading))
+        later = {"dependent_columns": dropped.numel() * (k - leading)}
+        return Step(out, Counter(found.events) + Counter(later), weight)
+
+    def _ladder(self, a: Tensor, limits_of: Callable[[Tensor], _Limits]) -> tuple[Step, Tensor]:
+        """The step, and how many columns were dropped of each graph and trajectory, ``[G, B]``.
+
+        Args:
+            a: ``[B, n, k]``.
+            limits_of: Below what a column of these is zero, from their lengths ``[G, B, k]``.
+        """
         g = self.products.gram(a)
         length = g.diagonal(dim1=-2, dim2=-1).sqrt()  # [G, B, k] column norms
-        scale = length.amax(-1)  # [G, B]
+        limits = limits_of(length)
+        scale, noise = limits.scale, limits.noise
         threshold = dependence_tolerance(a.dtype) * scale
-        noise = torch.zeros_like(scale) if rounding is None else rounding.after(length).noise.amax(-1)
         weight, full_rank, condition = _factorize(g, length, threshold, noise)
         needs_rank = ~full_rank
         by_vectors = full_rank & (condition > GRAM_LIMIT[a.dtype])
@@ -237,7 +298,7 @@ class Orthonormalizer:
             q = self.products.by_vectors(a, q, chosen, exact)
             events["gram_schmidt"] = len(chosen)
         events["dependent_columns"] = int(dropped.sum()) if num_needs_rank or events["gram_schmidt"] else 0
-        return Step(q, +events, None if events["gram_schmidt"] else weight)
+        return Step(q, +events, None if events["gram_schmidt"] else weight), dropped
 
     def _again(self, q: Tensor, weight: Tensor, which: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Orthonormalise a second time where ``which`` ``[G, B]`` says so; zero columns stay zero.

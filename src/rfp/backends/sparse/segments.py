@@ -48,6 +48,7 @@ class Segments:
         self.num_graphs = len(ptr) - 1
         self.chunks: list[_Chunk] = []
         self.equal = False
+        self._largest = 0 if sizes is None else sizes[1]
         known = sizes is not None and 0 < sizes[0] == sizes[1]
         self.are_known_copies = known and self.num_graphs > 1 and ptr.device.type in _COPIES_ON
         if self.num_graphs == 1:
@@ -57,6 +58,7 @@ class Segments:
             return
         ordered, order = torch.sort(ptr.diff())
         widths, start = ordered.tolist(), 0
+        self._largest = widths[-1] if widths else 0
         self.equal = ptr.device.type in _COPIES_ON and bool(widths) and 0 < widths[0] == widths[-1]
         if self.equal:
             return
@@ -69,6 +71,10 @@ class Segments:
             if width:
                 self.chunks.append(_Chunk(graphs, *pad(ptr, width, groups=graphs)))
             start = stop
+
+    def largest(self, a: Tensor) -> int:  # [B, n, k]
+        """Nodes of the largest graph."""
+        return a.size(1) if self.num_graphs == 1 else self._largest
 
     def by_vectors(
         self, a: Tensor, q: Tensor, chosen: list[tuple[int, int]], exact: Callable[[Tensor, int, int], Tensor]
