@@ -114,7 +114,7 @@ def test_what_the_disk_refuses_later_is_told_before_a_step_is_called_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = Layout(tmp_path)
-    first = Manifest(StoredGraph(1, 0, 0, 0, False, True, (0, 1)), {}, 1)
+    first = Manifest(StoredGraph(1, 0, 0, 0, False, True, (0, 1)), None, 1)
     layout.write_manifest(first, tmp_path)
     state = layout.state("start")
     save_array(state / "a.npy", np.ones(3))

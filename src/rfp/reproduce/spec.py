@@ -14,7 +14,7 @@ from rfp.reproduce.methods import ALL_NODES, Row
 from rfp.train.run_config import RunConfig
 
 # What GCNII has and no other backbone: the best choice with it is known beside the best without.
-INITIAL_RESIDUAL = "model.initial_residual"
+OF_GCNII_ALONE = "model.initial_residual"
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,10 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         halving |= layer.get("halving", {})
     search = {key: tried for key, tried in search.items() if key.removeprefix("model.") not in row.model}
     if halving:
-        beyond = any(INITIAL_RESIDUAL in one for one in halving["also"])
+        beyond = any(OF_GCNII_ALONE in one for one in halving["also"])
         halving["apart"] = [
             *(["model.embed"] if "model.embed" in search else []),
-            *([INITIAL_RESIDUAL] if beyond else []),
+            *([OF_GCNII_ALONE] if beyond else []),
         ]
     encodings = [_with_all_nodes(encoding, column) for encoding in model["encodings"]]
     # Chosen for the paper's linear K_embed; rows with another say themselves how the features begin.
