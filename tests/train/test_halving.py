@@ -161,6 +161,8 @@ def test_what_is_tried_also() -> None:
     assert not takes_up(config, replace(CONFIG, halving=replace(few, screen_epochs=7)))  # trained otherwise
     assert not takes_up(config, replace(config, model={"num_layers": 3}))
     assert not takes_up(replace(CONFIG, halving=None), CONFIG)
+    assert not takes_up(CONFIG, config)  # which tried more
+    assert not takes_up(replace(CONFIG, halving=replace(few, tries=3)), replace(CONFIG, halving=few))
     fewer = {key: tried for key, tried in CONFIG.search.items() if key != "model.norm"}
     assert not takes_up(config, replace(CONFIG, search=fewer, halving=Halving(tries=4)))  # as a sweep's, of its name
 

@@ -273,7 +273,7 @@ _STAR_ROWS = (
 
 # After 50 epochs eight layers and more have not come as far as two.
 _GCNII_SEARCH: dict[str, dict[str, Any]] = {"halving": {"screen_epochs": 100}}
-# PubMed's 20,000 nodes make a deep stack dear: the eight combinations that are left hold what the others chose.
+# PubMed's 20,000 nodes make a deep stack dear: eight combinations, without what was worse in a look at short runs.
 _GCNII_ON_PUBMED: dict[str, dict[str, Any]] = {
     "search": {
         "model.norm": ("none",),

@@ -60,8 +60,8 @@ class Halving:
             combinations alone.
 
     What ``tries``, ``longer``, ``longer_pairs``, ``finalists``, ``apart``, ``carried`` and ``also`` say is which
-    combinations are trained, not how: a search takes up the trials of one that differs in these alone
-    (:func:`takes_up`).
+    combinations are trained, not how: a search takes up the trials of one that tries no more and differs in these
+    alone (:func:`takes_up`).
     """
 
     tries: int = 36
@@ -220,16 +220,20 @@ def tried_values(config: RunConfig) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-# Fields of a plan that say which combinations are trained in which stage, and not how.
-_WHICH = ("tries", "longer", "longer_pairs", "finalists", "apart", "carried", "also")
+# Fields of a plan that say which combinations are trained in which stage, and not how; the first say how many.
+_HOW_MANY = ("tries", "longer", "longer_pairs", "finalists")
+_WHICH = (*_HOW_MANY, "apart", "carried", "also")
 
 
 def takes_up(config: RunConfig, other: RunConfig) -> bool:
-    """Whether the trials of another search are such as this one would make."""
-    if config.halving is None or other.halving is None:
+    """Whether the trials of another search are such as this one would make: of no more combinations, trained alike."""
+    plan, before = config.halving, other.halving
+    if plan is None or before is None:
         return False
-    alike = {name: getattr(config.halving, name) for name in _WHICH}
-    if replace(other.halving, **alike) != config.halving:
+    more = any(getattr(before, name) > getattr(plan, name) for name in _HOW_MANY)
+    if more or not all(one in plan.also for one in before.also):
+        return False
+    if replace(before, **{name: getattr(plan, name) for name in _WHICH}) != plan:
         return False
     return replace(other, halving=None).key == replace(config, halving=None).key
 
