@@ -50,7 +50,24 @@ def table(name: int | str) -> str:
         done = CliRunner().invoke(command_line, ["table", str(name), *options], catch_exceptions=False)
         if done.exit_code:
             raise RuntimeError(f"rfp table {name}: {done.output}")
-        return (Path(folder) / f"table-{name}.md").read_text().split("\n", 1)[1]
+        return _in_lines((Path(folder) / f"table-{name}.md").read_text().split("\n", 1)[1])
+
+
+def _in_lines(markdown: str) -> str:
+    """A table whose cells have ours, what stands beside it and the paper's on a line each, in which nothing breaks."""
+
+    def cell(text: str) -> str:
+        for beside in (", linear", ", without GCNII"):
+            text = text.replace(beside, f"<br>{beside[2:]}")
+        return text.replace(" · ", "<br>", 1).replace(" ", "\N{NO-BREAK SPACE}")
+
+    lines = []
+    for line in markdown.split("\n"):
+        if line.startswith("| ") and not line.startswith("| Method |"):
+            label, *cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+            line = f"| {' | '.join([label, *map(cell, cells)])} |"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def cells() -> str:
