@@ -64,7 +64,8 @@ def score_pairs(graph: Any, pairs: Tensor, **arguments: Unpack[ScoreArguments]) 
         >>> import rfp
         >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
         >>> graph = rfp.Graph(torch.cat([ring, ring.flip(0)], dim=1), 4)
-        >>> score_pairs(graph, torch.tensor([[0, 0], [2, 1]]), score="resource_allocation").value.round(decimals=4)
+        >>> pairs = torch.tensor([[0, 0], [2, 1]])
+        >>> score_pairs(graph, pairs, score="resource_allocation").value.round(decimals=4) + 0.0
         tensor([1., 0.], dtype=torch.float64)
     """
     task = ScoreTask.of(graph, arguments)
