@@ -124,3 +124,17 @@ def test_column_lengths_of_one_graph(dtype: torch.dtype, num_nodes: int) -> None
     expected = a.double().square().sum(1).sqrt()[None]
     torch.testing.assert_close(column_lengths(a, torch.tensor([0, num_nodes])), expected, rtol=1e-12, atol=0)
     assert torch.equal(a, before)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_column_lengths_of_graphs_of_one_size(requires_grad: bool) -> None:
+    """Summed as a block when the size is known: the same numbers, also where a column is zero."""
+    a = torch.randn(2, 12, 3, generator=torch.Generator().manual_seed(0)).double()
+    a[0, 4:8, 1] = 0
+    a.requires_grad_(requires_grad)
+    ptr = torch.tensor([0, 4, 8, 12])
+    expected = column_lengths(a, ptr)
+    torch.testing.assert_close(column_lengths(a, ptr, (4, 4)), expected, rtol=1e-12, atol=0)
+    assert expected[1, 0, 1] == 0
+    uneven = torch.tensor([0, 3, 8, 12])
+    torch.testing.assert_close(column_lengths(a, uneven, (3, 5)), column_lengths(a, uneven), rtol=0, atol=0)

@@ -36,6 +36,24 @@ class MissingExtraError(RFPError, ImportError):
         super().__init__(f"{purpose} needs {package}: pip install 'torch-rfp[{extra}]'")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory is short: torch, CUDA and its libraries say so in classes and words of their own.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
+        True
+        >>> is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+        False
+    """
+    if isinstance(error, MemoryError):
+        return True
+    said = f"{type(error).__name__}: {error}"
+    return isinstance(error, RuntimeError) and any(word in said for word in _OUT_OF_MEMORY)
+
+
+_OUT_OF_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
+
+
 def check_names(argument: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise for the first of the names that is not known; the error lists those that are."""
     for name in given:

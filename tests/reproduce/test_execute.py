@@ -133,7 +133,12 @@ def test_several_at_a_time_do_the_same() -> None:
 def test_what_finds_no_room_is_tried_again_after_the_others(rooms: int) -> None:
     """Once, and by itself; then it has failed."""
     fake, lines = Fake(), []
-    refused = []
+    refused: list[int] = []
+    given_all: list[str] = []
+
+    def alone(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
+        given_all.append(config.name)
+        return crowded(config, seeds, splits)
 
     def crowded(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
         if config.name == "gcn" and config.data.name == "cornell" and len(refused) < rooms:
@@ -142,8 +147,9 @@ def test_what_finds_no_room_is_tried_again_after_the_others(rooms: int) -> None:
         return fake(config, seeds, splits)
 
     cells = PART.cells()
-    results, failures = run_missing(cells, {}, crowded, lines.append, jobs=2)
+    results, failures = run_missing(cells, {}, crowded, lines.append, jobs=2, run_alone=alone)
     assert len(refused) == min(rooms, 2)
+    assert given_all == ["gcn"]
     said = [line for line in lines if "cornell gcn" in line]
     assert said[0] == "[2/4] cornell gcn: too little memory beside the others; tried again after them"
     if rooms == 1:

@@ -11,7 +11,7 @@ import torch
 
 from rfp.errors import ArgumentError, FileError
 from rfp.reproduce.execute import NoRoomError
-from rfp.reproduce.workers import _ERRORS, _share, _train, workers
+from rfp.reproduce.workers import _ERRORS, _share_memory, _train, workers
 from rfp.train import RunConfig, Workspace, run
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 2}
@@ -23,9 +23,9 @@ CONFIG = RunConfig.from_dict({"name": "a", "data": CLUB, "model": MODEL, "traini
 def test_processes_share_the_memory_of_a_gpu(device: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[float, int]] = []
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *given: asked.append(given))
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
-    _share(4, torch.device(device))
-    (share, where) = asked[0]
+    _share_memory(torch.device(device), 1 / 4)
+    _share_memory(torch.device("cpu"), 1 / 4)
+    ((share, where),) = asked
     assert 0 < 4 * share < 1
     assert type(where) is int  # torch refuses "cuda" without its number
     assert where == number
@@ -38,23 +38,29 @@ def test_too_little_memory_is_one_line_and_what_was_kept_is_given_back(monkeypat
         "free. Process 510 has 66.00 MiB memory in use. Including non-PyTorch memory, this process has 64.07 GiB."
     )
 
-    def full(*args: Any, **more: Any) -> None:
-        raise torch.OutOfMemoryError(said)
+    def fails(*args: Any, **more: Any) -> None:
+        raise errors.pop(0)
 
+    errors = [
+        torch.OutOfMemoryError(said),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("a bug"),
+    ]
     emptied: list[bool] = []
-    monkeypatch.setattr("rfp.reproduce.workers.run", full)
+    monkeypatch.setattr("rfp.reproduce.workers.run", fails)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
-    kind, reason = _train(CONFIG.to_dict(), [0], [0], {}) or ("", "")
+    kind, reason = _train(CONFIG.to_dict(), [0], [0], {}, 1.0) or ("", "")
     assert reason == f"{said[: said.index('. Process')]}; use fewer --jobs, or lower rfp.reproduce.hyperparameters"
     assert emptied == [True]
     assert _ERRORS[kind] is NoRoomError
-    said = "a bug"
-    with pytest.raises(RuntimeError, match=said):
-        _train(CONFIG.to_dict(), [0], [0], {})
+    kind, _ = _train(CONFIG.to_dict(), [0], [0], {}, 1.0) or ("", "")
+    assert _ERRORS[kind] is NoRoomError
+    with pytest.raises(RuntimeError, match="a bug"):
+        _train(CONFIG.to_dict(), [0], [0], {}, 1.0)
 
 
-def test_processes_share_the_memory_of_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
+def test_processes_share_memory_until_one_is_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, float]] = []
 
     class Pool:
         def __init__(self, *given: Any, **named: Any) -> None: ...
@@ -64,8 +70,8 @@ def test_processes_share_the_memory_of_a_cpu(tmp_path: Path, monkeypatch: pytest
 
         def __exit__(self, *error: object) -> None: ...
 
-        def submit(self, train: Any, config: Any, seeds: Any, splits: Any, where: dict[str, Any]) -> Future[None]:
-            asked.append(Workspace(**where).memory_share)
+        def submit(self, train: Any, config: Any, seeds: Any, splits: Any, where: Any, share: float) -> Future[None]:
+            asked.append((Workspace(**where).memory_share, share))
             run(CONFIG, splits=[0], workspace=Workspace(**where))
             done: Future[None] = Future()
             done.set_result(None)
@@ -74,7 +80,8 @@ def test_processes_share_the_memory_of_a_cpu(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("rfp.reproduce.workers.ProcessPoolExecutor", Pool)
     with workers(4, Workspace(results=tmp_path, device="cpu", memory_share=0.5)) as train:
         train(CONFIG, [0], [0])
-    assert asked == [0.125]
+        train(CONFIG, [0], [0], alone=True)
+    assert asked == [(0.125, 0.25), (0.5, 1.0)]
 
 
 @pytest.mark.slow

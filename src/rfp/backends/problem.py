@@ -195,7 +195,7 @@ class Problem:
         """What the features' columns owe to rounding: nothing yet. ``None`` where no normalisation asks for it."""
         if self.normalization == "none" or not self.num_steps:
             return None
-        lengths = column_lengths(self.features.detach(), self.ptr)
+        lengths = column_lengths(self.features.detach(), self.ptr, self.size_range)
         norm = rounding_norm(factors(operator)[0], self.ptr, self.size_range[1])
         return Rounding.start(norm, lengths, self.dtype)
 

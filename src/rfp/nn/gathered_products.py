@@ -74,5 +74,7 @@ class _Product(torch.autograd.Function):
         a, matrix, last = ctx.saved_tensors
         of_a, of_matrix = ctx.needs_input_grad[:2]
         if of_matrix:
-            ctx.factors.append((grad, a))
+            # Without its history, which leads back to this list: after a backward pass that fails halfway nobody would
+            # empty it, and matrices and states would stay for good.
+            ctx.factors.append((grad.detach(), a.detach()))
         return matrix.mT @ grad if of_a else None, torch.zeros_like(last) if of_matrix else None, None, None

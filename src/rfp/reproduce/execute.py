@@ -50,7 +50,13 @@ def missing_runs(cell: Cell, results: Mapping[str, Result]) -> list[tuple[int, i
 
 
 def run_missing(
-    cells: Iterable[Cell], results: Mapping[str, Result], run: RunCell, say: Callable[[str], None], *, jobs: int = 1
+    cells: Iterable[Cell],
+    results: Mapping[str, Result],
+    run: RunCell,
+    say: Callable[[str], None],
+    *,
+    jobs: int = 1,
+    run_alone: RunCell | None = None,
 ) -> tuple[dict[str, Result], list[Failure]]:
     """Run the cells that are not complete, in order; when the time is used up, those that are left wait for next time.
 
@@ -62,6 +68,7 @@ def run_missing(
         run: Trains; it also writes the result file, run by run, so that a kill loses little.
         say: Gets a line for each cell.
         jobs: How many cells at a time; ``run`` is then called from as many threads.
+        run_alone: For a cell that has the machine to itself, if it should have more than ``run`` gives it.
 
     Returns:
         All results, and what failed. Errors of this library are gathered; others pass through.
@@ -82,7 +89,7 @@ def run_missing(
             return
         start = time.perf_counter()
         try:
-            result = run(cell.config, cell.seeds, cell.splits)
+            result = (run_alone or run if alone else run)(cell.config, cell.seeds, cell.splits)
         except OutOfTime:
             left.append(cell)
             return

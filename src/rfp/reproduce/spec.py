@@ -188,7 +188,7 @@ def cell_config(row: Row, column: Column) -> RunConfig:
         search |= layer.get("search", {})
         halving |= layer.get("halving", {})
     search = {key: tried for key, tried in search.items() if key.removeprefix("model.") not in row.model}
-    if halving:
+    if halving and "apart" not in halving:
         beyond = any(OF_GCNII_ALONE in one for one in halving["also"])
         halving["apart"] = [
             *(["model.embed"] if "model.embed" in search else []),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rfp.atomic import atomic_files
-from rfp.errors import ArgumentError, FileError, RFPError
+from rfp.errors import ArgumentError, FileError, RFPError, is_out_of_memory
 from rfp.reproduce.compare import Comparison, compare
 from rfp.reproduce.cost import QUICK_SIZE, CostSize, measure_cost
 from rfp.reproduce.cost_report import (
@@ -132,7 +132,7 @@ def run_table(job: TableJob, workspace: Workspace, jobs: int = 1) -> int:
         try:
             return run(config, seeds=seeds, splits=splits, workspace=workspace)
         except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RFPError) or "out of memory" not in str(error):
+            if isinstance(error, RFPError) or not is_out_of_memory(error):
                 raise
             raise ArgumentError(
                 f"out of memory on {device}; lower the sizes in rfp.reproduce.hyperparameters"

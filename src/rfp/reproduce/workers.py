@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from rfp.errors import ArgumentError, FileError, RFPError
+from rfp.errors import ArgumentError, FileError, RFPError, is_out_of_memory
 from rfp.reproduce.execute import Failure, NoRoomError, RunCell, apart_by_seed, dearest_last, run_missing
 from rfp.reproduce.mps import multi_process_service
 from rfp.reproduce.spec import Cell
@@ -34,11 +35,21 @@ def run_cells(cells: Iterable[Cell], results: Path, train: RunCell, workspace: W
     if jobs == 1:
         return run_missing(waiting, known, train, workspace.say)[1]
     with workers(jobs, workspace) as train_beside:
-        return run_missing(apart_by_seed(waiting, known), known, train_beside, workspace.say, jobs=jobs)[1]
+        alone = partial(train_beside, alone=True)
+        cells = apart_by_seed(waiting, known)
+        return run_missing(cells, known, train_beside, workspace.say, jobs=jobs, run_alone=alone)[1]
+
+
+class RunBeside(Protocol):
+    """A :data:`~rfp.reproduce.execute.RunCell` that may be told that nothing runs beside it."""
+
+    def __call__(
+        self, config: RunConfig, seeds: Sequence[int], splits: Sequence[int], *, alone: bool = False
+    ) -> Result: ...
 
 
 @contextmanager
-def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
+def workers(jobs: int, workspace: Workspace) -> Iterator[RunBeside]:
     """A function that trains a config in the next free of ``jobs`` processes and waits for it.
 
     Several small models share a GPU better than they fill it one by one. Each process has its share of the cores.
@@ -57,16 +68,17 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunCell]:
         "checkpoints": workspace.checkpoints,
         "device": workspace.device,
         "deadline": workspace.deadline,
-        "memory_share": workspace.memory_share / jobs,
     }
     # Spawned: a fork cannot use CUDA, nor the threads of torch.
     context = multiprocessing.get_context("spawn")
     device = workspace.torch_device()
     service = multi_process_service(workspace.say) if device.type == "cuda" else nullcontext(False)
-    with service, ProcessPoolExecutor(jobs, context, initializer=_share, initargs=(jobs, device)) as pool:
+    with service, ProcessPoolExecutor(jobs, context, initializer=_share_cores, initargs=(jobs,)) as pool:
 
-        def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int]) -> Result:
-            failure = pool.submit(_train, config.to_dict(), list(seeds), list(splits), where).result()
+        def train(config: RunConfig, seeds: Sequence[int], splits: Sequence[int], *, alone: bool = False) -> Result:
+            share = 1.0 if alone else 1 / jobs
+            there = where | {"memory_share": workspace.memory_share * share}
+            failure = pool.submit(_train, config.to_dict(), list(seeds), list(splits), there, share).result()
             if failure is not None:
                 kind, reason = failure
                 raise _ERRORS[kind](reason)
@@ -93,26 +105,39 @@ _ERRORS: dict[str, type[Exception]] = {
 }
 
 
-def _share(jobs: int, device: torch.device) -> None:
-    """Cores, and memory of a GPU: replicas that find too little train in two turns, and leave others theirs."""
+def _share_cores(jobs: int) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
+
+
+def _share_memory(device: torch.device, share: float) -> None:
+    """Of a GPU: replicas that find too little train in two turns, and leave others theirs."""
     if device.type == "cuda":
         # By its number: "cuda" alone is refused here, by torch and not by most of it.
-        torch.cuda.set_per_process_memory_fraction(_MEMORY_SHARED / jobs, device.index or 0)
+        torch.cuda.set_per_process_memory_fraction(_MEMORY_SHARED * share, device.index or 0)
 
 
 def _train(
-    config: dict[str, Any], seeds: list[int], splits: list[int], where: dict[str, Any]
+    config: dict[str, Any], seeds: list[int], splits: list[int], where: dict[str, Any], share: float
 ) -> tuple[str, str] | None:
-    """Train in this process; returns a key of :data:`_ERRORS` and a reason, or ``None``."""
+    """Train in this process; returns a key of :data:`_ERRORS` and a reason, or ``None``.
+
+    Args:
+        config: Of :class:`RunConfig`.
+        seeds: Which to train.
+        splits: Of the data.
+        where: Of :class:`Workspace`.
+        share: Of a GPU's memory.
+    """
     try:
-        run(RunConfig.from_dict(config), seeds=seeds, splits=splits, workspace=Workspace(**where))
+        workspace = Workspace(**where)
+        _share_memory(workspace.torch_device(), share)
+        run(RunConfig.from_dict(config), seeds=seeds, splits=splits, workspace=workspace)
     except OutOfTime as error:
         return "time", str(error)
     except RFPError as error:
         return "file" if isinstance(error, FileError) else "argument", str(error)
     except (MemoryError, RuntimeError) as error:
-        if "out of memory" not in str(error) and not isinstance(error, MemoryError):
+        if not is_out_of_memory(error):
             raise
         # After this torch lists the processes on the device, one sentence each.
         reason = str(error).splitlines()[0].split(" Process ")[0].split(" Including ")[0].rstrip(".")

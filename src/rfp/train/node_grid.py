@@ -15,18 +15,16 @@ import torch
 from torch import Tensor
 
 from rfp.data.loaded import LoadedTask
-from rfp.errors import ArgumentError, NumericalError
+from rfp.errors import ArgumentError, NumericalError, is_out_of_memory
 from rfp.nn import RFPModel
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.halving import IN_PROGRAM, Pair
-from rfp.train.replica_memory import ReplicaMemoryError, ReplicaRoom, generous_guess
+from rfp.train.replica_memory import ReplicaRoom, generous_guess
 from rfp.train.replica_program import ReplicaProgram, one_seed_a_program
 from rfp.train.results import RunRecord, Trial
 from rfp.train.run_config import RunConfig
 from rfp.train.search import SearchSettings
 from rfp.train.trained_replicas import KeptReplicas, Replica, TrainedReplica, examine, validation_scores
-
-_FULL = (torch.OutOfMemoryError, ReplicaMemoryError)
 
 
 @dataclass(frozen=True)
@@ -112,25 +110,27 @@ class NodeTrainer:
         if len(groups) > 1 and equal and not one_seed_a_program(_model(config, self.loaded)):
             try:
                 return trained(replicas)
-            except _FULL:
-                pass
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
             _free(self.device)  # outside the handler, which keeps the frames (and their tensors) alive
-        size, left, done = max(len(group) for group in groups), groups, []
+        size, left, done = ProgramSize(max(len(group) for group in groups)), groups, []
         while left:
-            chunk, rest = left[0][:size], left[0][size:]
+            chunk, rest = left[0][: size.now], left[0][size.now :]
             try:
                 done += trained(chunk)
                 left = [rest, *left[1:]] if rest else left[1:]
+                size.fitted()
                 continue
-            except _FULL:
-                if len(chunk) == 1:
+            except (MemoryError, RuntimeError) as error:
+                if len(chunk) == 1 or not is_out_of_memory(error):
                     raise
-                size = -(-len(chunk) // 2)
+                size.refused(len(chunk))
             _free(self.device)
         return done
 
     def _builder(self, config: RunConfig, group: Sequence[Replica]) -> Callable[[Sequence[Replica]], ReplicaProgram]:
-        """Makes programs of a config, or raises one of :data:`_FULL`: a CPU does not say by itself that it is full."""
+        """Makes programs of a config, or says that memory is short, which a CPU does not do by itself."""
 
         def build(replicas: Sequence[Replica], config: RunConfig = config) -> ReplicaProgram:
             return ReplicaProgram(config, self.loaded, replicas, device=self.device, encodings=self.encodings)
@@ -171,6 +171,46 @@ class NodeTrainer:
             for one, metrics in zip(chosen, scores, strict=True)
         ]
         return sorted(records, key=lambda record: (record.seed, record.split))
+
+
+class ProgramSize:
+    """How many replicas a program has where memory is short: half of what was refused, more again where that fits.
+
+    What was refused beside other processes may fit when they have ended, and small programs are slow. So after a
+    program that fits the next is twice as large; whenever that is refused, twice as many must fit before another try.
+
+    Args:
+        most: Replicas of the largest.
+
+    Example:
+        >>> size = ProgramSize(10)
+        >>> size.refused(10)
+        >>> size.fitted()
+        >>> size.now
+        10
+        >>> size.refused(10)
+        >>> size.fitted()
+        >>> size.now
+        5
+        >>> size.fitted()
+        >>> size.now
+        10
+    """
+
+    def __init__(self, most: int) -> None:
+        self.now, self._most = most, most
+        self._grown, self._fitted, self._wanted = False, 0, 1
+
+    def fitted(self) -> None:
+        """A program of this size was trained."""
+        self._grown, self._fitted = False, self._fitted + 1
+        if self.now < self._most and self._fitted >= self._wanted:
+            self.now, self._grown, self._fitted = min(2 * self.now, self._most), True, 0
+
+    def refused(self, count: int) -> None:
+        """A program of so many replicas did not fit."""
+        self._wanted *= 2 if self._grown else 1
+        self.now, self._grown, self._fitted = -(-count // 2), False, 0
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,17 @@ import torch
 
 # Calls before the recording: libraries allocate what they need in the first ones.
 CALLS_BEFORE_RECORDING = 3
+# Free memory that a recording wants, as a multiple of what a call was seen to take. A call hands back what does not fit
+# its next tensor, a recording cannot; and one that runs full keeps for good what it had (PyTorch until 2.13).
+_ROOM = 1.5
 
 
 class Recorded:
     """Calls a function that reads and writes the same tensors every time; on a GPU, launches it as one.
 
     Hundreds of small kernels cost the host more than the device: replayed, they cost one launch. What cannot be
-    recorded (something waits for the device) is called as it is, and :attr:`refused` says why.
+    recorded (something waits for the device, or its tensors nearly fill the memory) is called as it is, and
+    :attr:`refused` says why.
 
     Args:
         function: Without arguments or result; it may not look at what is computed.
@@ -23,7 +27,8 @@ class Recorded:
     """
 
     def __init__(self, function: Callable[[], None], device: torch.device, *, allowed: bool = True) -> None:
-        self._function, self._calls = function, 0
+        self._function, self._device = function, device
+        self._calls, self._taken = 0, 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self.refused = "" if allowed and device.type == "cuda" else "not tried"
 
@@ -36,7 +41,10 @@ class Recorded:
         elif self.refused:
             self._function()
         else:
+            torch.cuda.reset_peak_memory_stats(self._device)
+            standing = torch.cuda.memory_allocated(self._device)
             self._beside()
+            self._taken = torch.cuda.max_memory_allocated(self._device) - standing
 
     def _beside(self) -> None:
         """On a stream of its own, as the recording that follows wants it."""
@@ -47,6 +55,9 @@ class Recorded:
         here.wait_stream(stream)
 
     def _record(self) -> None:
+        if _ROOM * self._taken > free_memory(self._device):
+            self.refused = "too little free memory"
+            return
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph):
@@ -57,3 +68,12 @@ class Recorded:
             self.refused = str(error).splitlines()[0]
             return
         self._graph = graph
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that this process can still take: what is free, within its part."""
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info(device)
+    number = torch.cuda.current_device() if device.index is None else device.index  # "cuda" alone is refused here
+    part = int(total * torch.cuda.get_per_process_memory_fraction(number))
+    return min(free, part - torch.cuda.memory_reserved(device))
