@@ -17,13 +17,13 @@ from rfp.train.halving import (
     SCREEN,
     Halving,
     HalvingStep,
-    choices,
     design,
     next_step,
     outer_values,
     takes_up,
     tried_values,
 )
+from rfp.train.halving_choice import choices
 from rfp.train.results import Trial
 
 SEARCH = {

@@ -14,7 +14,7 @@ import torch
 from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError
 from rfp.train import RunConfig, Workspace, read_results, run
-from rfp.train.halving import recorded_runs
+from rfp.train.halving_choice import recorded_runs
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.node_halving import halve
 from rfp.train.results import RunRecord, Trial, read_result

@@ -11,7 +11,8 @@ from typing import Any
 from rfp.data.metrics import METRICS
 from rfp.reproduce.paper import PaperNumber, find, paper_numbers
 from rfp.reproduce.spec import Cell, TableSpec
-from rfp.train.halving import IN_PROGRAM, score_by_one_draw
+from rfp.train.halving import IN_PROGRAM
+from rfp.train.halving_choice import score_by_one_draw
 from rfp.train.results import Result, RunRecord
 from rfp.train.run_config import RunConfig
 

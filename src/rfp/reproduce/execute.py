@@ -12,7 +12,7 @@ from rfp.data import DATASETS
 from rfp.errors import FileError, RFPError
 from rfp.nn.levels import GRAPH
 from rfp.reproduce.spec import Cell, Column
-from rfp.train.halving import unfinished
+from rfp.train.halving_choice import unfinished
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
 from rfp.train.runs import OutOfTime

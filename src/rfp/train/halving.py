@@ -11,14 +11,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from rfp.errors import ArgumentError
 from rfp.plain_values import as_plain, field_values
 
 if TYPE_CHECKING:  # which hold a plan
-    from rfp.train.results import Result, RunRecord, Trial
+    from rfp.train.results import Trial
     from rfp.train.run_config import RunConfig
 
 # Values that replicas of one program may differ in; every other searched key needs a program of its own.
@@ -50,8 +49,9 @@ class Halving:
         longer_epochs: Epochs of the second stage.
         finalists: Points (combinations with their pair) in the third.
         apart: A key, or several, whose every (joint) value reaches the final stage, so that the best of each is known;
-            between them decide the validation scores of their runs (:func:`decided`). A key that some combinations do
-            not have, for it is only tried ``also``, sets those that have it apart from the others.
+            between them decide the validation scores of their runs
+            (:func:`~rfp.train.halving_choice.decided`). A key that some combinations do not have, for it is only tried
+            ``also``, sets those that have it apart from the others.
         carried: Keys that short runs cannot judge, such as dropout, which pays late: the best of each of their values
             reaches the second stage, whatever the first says of them.
         seed: Seed of the design and the order of neighbours.
@@ -137,31 +137,6 @@ class HalvingStep:
     epochs: int | None = None
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Values chosen by validation.
-
-    Args:
-        values: Values of every searched key.
-        val: Their mean validation score in the final stage.
-        among: ``"KEY=VALUE"``, or several, of the values of ``apart`` that it is the best of; empty if nothing is kept
-            apart, or if it has none of the keys.
-    """
-
-    values: Mapping[str, Any]
-    val: float
-    among: str = ""
-
-    @property
-    def pair(self) -> Pair:
-        lr, decay = (self.values[key] for key in IN_PROGRAM)
-        return lr, decay
-
-    def made(self, runs: Sequence[RunRecord]) -> bool:
-        """Whether these are its runs, and not of values that were chosen before more was tried."""
-        return bool(runs) and all(run.values == self.values for run in runs)
-
-
 def next_step(
     config: RunConfig, halving: Halving, trials: Sequence[Trial], *, splits: Sequence[int], seeds: Sequence[int]
 ) -> HalvingStep | None:
@@ -238,79 +213,6 @@ def takes_up(config: RunConfig, other: RunConfig) -> bool:
     return replace(other, halving=None).key == replace(config, halving=None).key
 
 
-def choices(config: RunConfig, halving: Halving, trials: Sequence[Trial]) -> list[Chosen]:
-    """The best by mean validation score of the final stage: of every value of ``apart``, or of all; the best first."""
-    points = []
-    for trial in trials:
-        if trial.stage == FINAL and not trial.refused:
-            for lr, wd, val in trial.pairs:
-                found = {**trial.values, **dict(zip(IN_PROGRAM, (lr, wd), strict=True))}
-                points.append(Chosen({key: found[key] for key in (*config.search, *_beyond(config, found))}, val))
-    points.sort(key=lambda point: -point.val)
-    best: dict[str, Chosen] = {}
-    for point in points:
-        among = _among(halving, point.values)
-        best.setdefault(among, replace(point, among=among))
-    return list(best.values())
-
-
-def _beyond(config: RunConfig, values: Mapping[str, Any]) -> list[str]:
-    """Keys of a combination that are not searched."""
-    return [key for key in values if key not in config.search]
-
-
-def decided(found: Sequence[Chosen], runs: Mapping[str, Sequence[RunRecord]]) -> Chosen:
-    """Which of some choices it is: that whose runs have the best mean validation score.
-
-    While it is trained a run is judged by one draw of the random features, and the best of its epochs is lucky: the
-    more so the more a model reads of them. The scores of runs are of what will be tested, predictions averaged over
-    draws.
-    """
-    return max(found, key=lambda point: fmean(run.metrics["val"] for run in runs[point.among]))
-
-
-def score_by_one_draw(result: Result, runs: Sequence[RunRecord]) -> float | None:
-    """What the final stage says of the values of these runs; ``None`` if it did not train them."""
-    pair = tuple(runs[0].values.get(key) for key in IN_PROGRAM)
-    point = point_text(outer_values(runs[0].values))
-    for trial in result.trials:
-        if trial.stage == FINAL and point_text(outer_values(trial.values)) == point:
-            found = [val for lr, wd, val in trial.pairs if (lr, wd) == pair]
-            if found:
-                return found[0]
-    return None
-
-
-def recorded_runs(result: Result) -> dict[str, tuple[RunRecord, ...]]:
-    """The runs of a result's choice and of its alternatives, by ``among`` of :class:`Chosen`."""
-    halving = result.config.halving
-    own = {_among(halving, result.runs[0].values): result.runs} if halving is not None and result.runs else {}
-    return {**result.alternatives, **own}
-
-
-def _among(halving: Halving, values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={values[key]}" for key in halving.apart if key in values)
-
-
-def unrecorded(result: Result) -> list[str]:
-    """Choices whose runs are not there (a cut has left them out), as ``among`` of :class:`Chosen` names them."""
-    config = result.config
-    if config.halving is None or not result.runs:
-        return []
-    there = recorded_runs(result)
-    found = choices(config, config.halving, result.trials)
-    return [point.among for point in found if not point.made(there.get(point.among, ()))]
-
-
-def unfinished(result: Result, splits: Sequence[int], seeds: Sequence[int]) -> bool:
-    """Whether a search that has runs lacks some of its choices, or has more to try."""
-    config = result.config
-    if config.halving is None or not result.runs or not result.trials:
-        return False
-    more = next_step(config, config.halving, result.trials, splits=splits, seeds=seeds)
-    return more is not None or bool(unrecorded(result))
-
-
 def design(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:
     """Combinations in which every value of a key comes up equally often, but for one time more or less.
 
@@ -365,9 +267,9 @@ def _finalists(trials: Sequence[Trial], halving: Halving) -> list[tuple[dict[str
     points = [(val, (lr, wd), trial) for trial in trials if not trial.refused for lr, wd, val in trial.pairs]
     points.sort(key=lambda point: -point[0])
     taken = points[: halving.finalists]
-    for among in dict.fromkeys(_among(halving, trial.values) for trial in trials):
-        same = [point for point in points if _among(halving, point[2].values) == among]
-        if same and not any(_among(halving, point[2].values) == among for point in taken):
+    for among in dict.fromkeys(apart_text(halving, trial.values) for trial in trials):
+        same = [point for point in points if apart_text(halving, point[2].values) == among]
+        if same and not any(apart_text(halving, point[2].values) == among for point in taken):
             taken.append(same[0])
     grouped: dict[str, tuple[dict[str, Any], tuple[Pair, ...]]] = {}
     for _, pair, trial in taken:
@@ -395,6 +297,11 @@ def final_step(
 ) -> HalvingStep:
     """A combination at full length, on all splits and seeds."""
     return HalvingStep(FINAL, outer, pairs, tuple(splits), tuple(seeds))
+
+
+def apart_text(halving: Halving, values: Mapping[str, Any]) -> str:
+    """``"KEY=VALUE"``, or several, of the keys of ``apart`` that a combination has."""
+    return ", ".join(f"{key}={values[key]}" for key in halving.apart if key in values)
 
 
 def _order(trial: Trial) -> float:

@@ -13,14 +13,13 @@ from rfp.train.halving import (
     IN_PROGRAM,
     Halving,
     HalvingStep,
-    choices,
-    decided,
     final_step,
     next_step,
     outer_values,
     point_text,
     tried_also,
 )
+from rfp.train.halving_choice import choices, decided
 from rfp.train.node_grid import NodeTrainer, mean_validation
 from rfp.train.results import RunRecord, Trial
 from rfp.train.run_config import RunConfig

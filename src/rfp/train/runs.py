@@ -15,7 +15,8 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
-from rfp.train.halving import Halving, recorded_runs, takes_up, unfinished
+from rfp.train.halving import Halving, takes_up
+from rfp.train.halving_choice import recorded_runs, unfinished
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
