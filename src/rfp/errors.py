@@ -45,13 +45,12 @@ def is_out_of_memory(error: BaseException) -> bool:
         >>> is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
         False
     """
-    if isinstance(error, MemoryError):
-        return True
     said = f"{type(error).__name__}: {error}"
-    return isinstance(error, RuntimeError) and any(word in said for word in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(words in said for words in _OUT_OF_MEMORY)
 
 
-_OUT_OF_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
+# On a GPU torch has an error of its own, on a CPU it is a plain RuntimeError.
+_OUT_OF_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
 
 
 def check_names(argument: str, given: Iterable[str], known: Collection[str]) -> None:

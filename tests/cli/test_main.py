@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rfp
-from rfp.cli.main import VERBS, _exit_code, _is_out_of_memory, app, load_verb
+from rfp.cli.main import VERBS, _exit_code, app, load_verb
 from rfp.errors import ArgumentError, FileError, GraphError, NumericalError, RFPError, WriteError
 from rfp.io import ReadOptions
 
@@ -100,12 +100,6 @@ def test_a_killed_run_leaves_nothing(tmp_path: Path) -> None:
     expected = "rfp: error: interrupted (SIGTERM); nothing was written under the final name"
     assert message.decode().splitlines()[1:] == [expected]  # after the line on how the file was read
     assert os.listdir(tmp_path) == ["g.txt"]
-
-
-def test_memory_errors_are_recognised() -> None:
-    assert _is_out_of_memory(MemoryError())
-    assert _is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried ..."))
-    assert not _is_out_of_memory(RuntimeError("shape mismatch"))
 
 
 def test_the_device_is_chosen_alike_in_every_verb() -> None:

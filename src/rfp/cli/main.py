@@ -15,7 +15,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any
 
-from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError, RFPError, WriteError
+from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError, RFPError, WriteError, is_out_of_memory
 
 try:
     import typer
@@ -116,7 +116,7 @@ def main() -> None:
     except RFPError as error:
         _fail(str(error), _exit_code(error))
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         _fail("out of memory; see what is needed with --estimate, or write step by step with --stream -o OUT.npy")
     except BrokenPipeError:
@@ -136,13 +136,6 @@ def _exit_code(error: RFPError) -> int:
     """2 where what was given must be corrected, 1 where the work failed."""
     given = isinstance(error, ArgumentError | GraphError | FileError) and not isinstance(error, WriteError)
     return 2 if given else 1
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    # torch has its own error on a GPU and a plain RuntimeError on a CPU.
-    return isinstance(error, MemoryError) or any(
-        part in str(error) for part in ("can't allocate memory", "out of memory", "not enough memory")
-    )
 
 
 def _settle_stdout() -> None:

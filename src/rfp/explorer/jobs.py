@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from rfp.errors import RFPError
+from rfp.errors import RFPError, is_out_of_memory
 
 T = TypeVar("T")
 WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
@@ -78,9 +78,9 @@ class Job(Generic[T]):
             outcome = CANCELLED
         except RFPError as error:
             self.error, outcome = str(error), FAILED
-        except MemoryError:
-            self.error, outcome = "out of memory; lower k, P or B", FAILED
         except Exception as error:  # a thread's error would be lost: the page shows it
-            self.error, outcome = f"{type(error).__name__}: {error}", FAILED
+            full = is_out_of_memory(error)
+            self.error = "out of memory; lower k, P or B" if full else f"{type(error).__name__}: {error}"
+            outcome = FAILED
         self.seconds = time.perf_counter() - started
         self.status = outcome

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rfp.errors import ArgumentError, FileError, MissingExtraError, RFPError
+from rfp.errors import ArgumentError, FileError, MissingExtraError, RFPError, is_out_of_memory
 
 if TYPE_CHECKING:
     from rfp.train import RunConfig, Workspace
@@ -159,7 +159,7 @@ def workspace(
 def _explained(error: BaseException) -> BaseException:
     if isinstance(error, RFPError):  # which says what to do
         return error
-    if isinstance(error, MemoryError) or any(part in str(error) for part in ("out of memory", "allocate memory")):
+    if is_out_of_memory(error):
         return ArgumentError(
             "out of memory while training; lower training.batch_size, model.hidden_channels or the encoding's "
             "num_channels with --set, or use another --device"
