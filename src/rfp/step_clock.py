@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rfp.durations import spoken
 from rfp.encode_file import Progress
 from rfp.partitioned.rounds_of_tasks import PREPARING
 
@@ -71,14 +72,3 @@ class StepClock:
         steps = self.times[1:] or self.times  # the first only draws
         seconds = sum(steps) / len(steps) * (self.num_steps - self.number(self.current))
         return f", about {spoken(seconds)} left"
-
-
-def spoken(seconds: float) -> str:
-    """A duration for people.
-
-    >>> spoken(3.21), spoken(250), spoken(9000)
-    ('3.2 s', '4 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

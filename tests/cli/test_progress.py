@@ -1,10 +1,10 @@
-"""The bar is for terminals."""
+"""A bar for terminals, a line now and then for logs."""
 
 import io
 
 import pytest
 
-from rfp.cli.progress import progress_bar
+from rfp.cli.progress import Ticker, _Lines, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -36,3 +36,39 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     use()
     assert "propagating" in terminal.getvalue()
     assert "4/4" in terminal.getvalue()
+
+
+def test_a_line_a_minute_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever part of the work it is in; what a part has done before is not told again."""
+    log, clock = io.StringIO(), [1000.0]
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(_Lines, "said", 1000.0)
+    with progress_bar() as bar:
+        bar.stage("reading")
+        for _ in range(3):
+            clock[0] += 25
+            bar.advance(1000)
+        bar.stage("propagating", 4)
+        for _ in range(4):
+            clock[0] += 50
+            bar.advance(1)
+    assert log.getvalue().splitlines() == [
+        "reading: 3,000",
+        "propagating: 2 of 4, about 1.7 min left",
+        "propagating: 4 of 4",
+    ]
+
+
+def test_short_programs_one_after_the_other_say_something_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is done in less than a minute, and each has a bar of its own."""
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(_Lines, "said", 0.0)
+    tick = Ticker(quiet=False)
+    for _ in range(5):
+        for epoch in range(1, 4):
+            clock[0] += 10
+            tick("final", epoch, 3)
+    assert log.getvalue().splitlines() == ["final: 3 of 3", "final: 3 of 3"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rfp.bench.partitioned import Measured
+from rfp.durations import spoken
 
 # Bytes a second of a network of 10 Gbit/s.
 _NETWORK = 1.25e9
@@ -101,12 +102,12 @@ def forecast_table(rows: Sequence[Measured], channels: int = 64) -> str:
     for name, (nodes, entries) in FORECAST_GRAPHS.items():
         for machines in (10, 100):
             found = forecast(rows, num_nodes=nodes, num_entries=entries, channels=channels, machines=machines)
-            times = " | ".join(duration(t) for t in (found.work_seconds, found.network_seconds, found.seconds))
+            times = " | ".join(spoken(t) for t in (found.work_seconds, found.network_seconds, found.seconds))
             volumes = f"{size(found.machine_bytes)} | {size(found.network_bytes)}"
             lines.append(f"| {name} | {machines} | {times} | {volumes} |")
     largest = growth(rows, "prepare")[-1]
     alone = [
-        f"{duration(largest.seconds / largest.num_entries * entries)} ({name})"
+        f"{spoken(largest.seconds / largest.num_entries * entries)} ({name})"
         for name, (_, entries) in FORECAST_GRAPHS.items()
     ]
     return "\n".join(
@@ -127,8 +128,8 @@ def growth_table(rows: Sequence[Measured]) -> str:
     ]
     for prepare, steps, both in zip(*(growth(rows, phase) for phase in ("prepare", "steps", "all")), strict=True):
         lines.append(
-            f"| {both.num_nodes:,} | {both.num_entries:,} | {duration(prepare.seconds)} | {memory(prepare)} | "
-            f"{duration(steps.seconds)} | {memory(steps)} | {duration(both.seconds)} |"
+            f"| {both.num_nodes:,} | {both.num_entries:,} | {spoken(prepare.seconds)} | {memory(prepare)} | "
+            f"{spoken(steps.seconds)} | {memory(steps)} | {spoken(both.seconds)} |"
         )
     return "\n".join(lines)
 
@@ -143,23 +144,11 @@ def pair_table(rows: Sequence[Measured], case: str) -> str:
     first = next(iter(latest.values()))
     for row in latest.values():
         lines.append(
-            f"| {row.name}{f' ({row.limit})' if row.limit else ''} | {duration(row.seconds)} | "
-            f"{row.seconds / first.seconds:.2f}× | {duration(row.cpu_seconds)} | "
+            f"| {row.name}{f' ({row.limit})' if row.limit else ''} | {spoken(row.seconds)} | "
+            f"{row.seconds / first.seconds:.2f}× | {spoken(row.cpu_seconds)} | "
             f"{row.cpu_seconds / first.cpu_seconds:.2f}× | {memory(row)} |"
         )
     return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """For people.
-
-    >>> duration(3.21), duration(250), duration(9000), duration(400_000)
-    ('3.2 s', '4.2 min', '2.5 h', '4.6 days')
-    """
-    for unit, length in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= (1.5 if unit != "days" else 2) * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
 
 
 def size(num_bytes: float) -> str:

@@ -1,14 +1,20 @@
-"""A progress bar on stderr, for a person at a terminal and for nobody else."""
+"""How far long work is, on stderr: a bar for a person at a terminal, a line a minute in a log."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from rfp.durations import spoken
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+# Of a log, in seconds; work that is done sooner leaves no trace.
+_EVERY = 60.0
 
 
 class Bar(Protocol):
@@ -29,11 +35,37 @@ class _Silent:
         pass
 
 
+class _Lines:
+    """A line a minute, whatever part of the work it is in: nobody has to wonder whether a background job is alive."""
+
+    said = time.monotonic()  # when the last one was written, or the command began
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        self._name, self._done, self._total, self._began = name, 0, total, time.monotonic()
+
+    def advance(self, steps: int) -> None:
+        self._done += steps
+        now = time.monotonic()
+        if now - _Lines.said < _EVERY or not self._done:
+            return
+        _Lines.said = now
+        far, left = f"{self._done:,}", 0 if self._total is None else self._total - self._done
+        if self._total is not None:
+            far += f" of {self._total:,}"
+        if left > 0:
+            far += f", about {spoken((now - self._began) / self._done * left)} left"
+        sys.stderr.write(f"{self._name}: {far}\n")
+        sys.stderr.flush()
+
+
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[Bar]:
-    """A bar while the block runs, if stderr is a terminal; it leaves no trace."""
-    if quiet or not sys.stderr.isatty():
+    """A bar while the block runs, if stderr is a terminal, and it leaves no trace; else a line now and then."""
+    if quiet:
         yield _Silent()
+        return
+    if not sys.stderr.isatty():
+        yield _Lines()
         return
     # Loaded for those who see it: Rich takes as long as a small file.
     from rich.console import Console
