@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from rfp.durations import spoken
-
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -49,6 +47,8 @@ class _Lines:
         if now - _Lines.said < _EVERY or not self._done:
             return
         _Lines.said = now
+        from rfp.durations import spoken
+
         far, left = f"{self._done:,}", 0 if self._total is None else self._total - self._done
         if self._total is not None:
             far += f" of {self._total:,}"
