@@ -9,7 +9,7 @@ import torch
 # Calls before the recording: libraries allocate what they need in the first ones.
 CALLS_BEFORE_RECORDING = 3
 # Free memory that a recording wants, as a multiple of what a call was seen to take. A call hands back what does not fit
-# its next tensor, a recording cannot; and one that runs full keeps for good what it had (PyTorch until 2.13).
+# its next tensor, a recording cannot; and one that runs full keeps for good what it had (PyTorch 2.11).
 _ROOM = 1.5
 
 
