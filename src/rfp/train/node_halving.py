@@ -30,7 +30,7 @@ from rfp.train.trained_replicas import TrainedReplica
 class Halved:
     """The runs of the chosen values, which they are, all trials, and the runs of the others.
 
-    ``chosen`` and the keys of ``alternatives`` are the ``among`` of :class:`~rfp.train.halving.Chosen`.
+    ``chosen`` and the keys of ``alternatives`` are the ``among`` of :class:`~rfp.train.halving_choice.Chosen`.
     """
 
     runs: list[RunRecord]
@@ -59,8 +59,8 @@ def halve(
         seeds: Seeds of the final stage; the others take the first.
         splits: All splits of the final stage.
         trials: What has been tried before.
-        recorded: Runs of choices that were trained before, by ``among`` of :class:`~rfp.train.halving.Chosen`; those of
-            values that are not chosen any more are left out.
+        recorded: Runs of choices that were trained before, by ``among`` of :class:`~rfp.train.halving_choice.Chosen`;
+            those of values that are not chosen any more are left out.
         save: Gets all trials after each one that is new.
         record: Gets the runs of each choice that is new, as soon as they are known.
         say: Gets a line for each stage, and for each combination that is left out.
