@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from rfp.cli.progress import Ticker, _Lines, progress_bar
+from rfp.cli.progress import Ticker, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -43,7 +43,6 @@ def test_a_line_a_minute_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     log, clock = io.StringIO(), [1000.0]
     monkeypatch.setattr("sys.stderr", log)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    monkeypatch.setattr(_Lines, "said", 1000.0)
     with progress_bar() as bar:
         bar.stage("reading")
         for _ in range(3):
@@ -54,9 +53,9 @@ def test_a_line_a_minute_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
             clock[0] += 50
             bar.advance(1)
     assert log.getvalue().splitlines() == [
-        "reading: 3,000",
-        "propagating: 2 of 4, about 1.7 min left",
-        "propagating: 4 of 4",
+        "rfp: reading: 3,000",
+        "rfp: propagating: 2 of 4, about 1.7 min left",
+        "rfp: propagating: 4 of 4",
     ]
 
 
@@ -65,10 +64,9 @@ def test_short_programs_one_after_the_other_say_something_too(monkeypatch: pytes
     log, clock = io.StringIO(), [0.0]
     monkeypatch.setattr("sys.stderr", log)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    monkeypatch.setattr(_Lines, "said", 0.0)
     tick = Ticker(quiet=False)
     for _ in range(5):
         for epoch in range(1, 4):
             clock[0] += 10
             tick("final", epoch, 3)
-    assert log.getvalue().splitlines() == ["final: 3 of 3", "final: 3 of 3"]
+    assert log.getvalue().splitlines() == ["rfp: final: 3 of 3"] * 2

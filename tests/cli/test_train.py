@@ -152,7 +152,7 @@ def test_ticks_become_stages_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
             heard.append(steps)
 
     @contextmanager
-    def bar(*, quiet: bool) -> Iterator[Bar]:
+    def bar(*, quiet: bool, lines: object) -> Iterator[Bar]:
         heard.append("open")
         yield Bar()
         heard.append("closed")

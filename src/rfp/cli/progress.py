@@ -36,7 +36,8 @@ class _Silent:
 class _Lines:
     """A line a minute, whatever part of the work it is in: nobody has to wonder whether a background job is alive."""
 
-    said = time.monotonic()  # when the last one was written, or the command began
+    def __init__(self) -> None:
+        self._said = time.monotonic()  # when the last one was written, or the work began
 
     def stage(self, name: str, total: int | None = None) -> None:
         self._name, self._done, self._total, self._began = name, 0, total, time.monotonic()
@@ -44,9 +45,9 @@ class _Lines:
     def advance(self, steps: int) -> None:
         self._done += steps
         now = time.monotonic()
-        if now - _Lines.said < _EVERY or not self._done:
+        if now - self._said < _EVERY or not self._done:
             return
-        _Lines.said = now
+        self._said = now
         from rfp.durations import spoken
 
         far, left = f"{self._done:,}", 0 if self._total is None else self._total - self._done
@@ -54,18 +55,23 @@ class _Lines:
             far += f" of {self._total:,}"
         if left > 0:
             far += f", about {spoken((now - self._began) / self._done * left)} left"
-        sys.stderr.write(f"{self._name}: {far}\n")
+        sys.stderr.write(f"rfp: {self._name}: {far}\n")
         sys.stderr.flush()
 
 
 @contextmanager
-def progress_bar(*, quiet: bool = False) -> Iterator[Bar]:
-    """A bar while the block runs, if stderr is a terminal, and it leaves no trace; else a line now and then."""
+def progress_bar(*, quiet: bool = False, lines: _Lines | None = None) -> Iterator[Bar]:
+    """A bar while the block runs, if stderr is a terminal, and it leaves no trace; else a line now and then.
+
+    Args:
+        quiet: Neither.
+        lines: Of the blocks before, if this is a part of the same work.
+    """
     if quiet:
         yield _Silent()
         return
     if not sys.stderr.isatty():
-        yield _Lines()
+        yield lines or _Lines()
         return
     # Loaded for those who see it: Rich takes as long as a small file.
     from rich.console import Console
@@ -105,7 +111,7 @@ class Ticker:
     """
 
     def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
+        self._quiet, self._lines = quiet, _Lines()
         self._open = ExitStack()
         self._bar: Bar | None = None
         self._what, self._done = "", 0
@@ -113,7 +119,7 @@ class Ticker:
     def __call__(self, what: str, done: int, total: int) -> None:
         if self._bar is None or what != self._what or done < self._done:
             if self._bar is None:
-                self._bar = self._open.enter_context(progress_bar(quiet=self._quiet))
+                self._bar = self._open.enter_context(progress_bar(quiet=self._quiet, lines=self._lines))
             self._bar.stage(what, total)
             self._what, self._done = what, 0
         self._bar.advance(done - self._done)
