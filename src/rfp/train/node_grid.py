@@ -19,6 +19,7 @@ from rfp.errors import ArgumentError, NumericalError, is_out_of_memory
 from rfp.nn import RFPModel
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.halving import IN_PROGRAM, Pair
+from rfp.train.program_size import ProgramSize
 from rfp.train.replica_memory import ReplicaRoom, generous_guess
 from rfp.train.replica_program import ReplicaProgram, one_seed_a_program
 from rfp.train.results import RunRecord, Trial
@@ -171,46 +172,6 @@ class NodeTrainer:
             for one, metrics in zip(chosen, scores, strict=True)
         ]
         return sorted(records, key=lambda record: (record.seed, record.split))
-
-
-class ProgramSize:
-    """How many replicas a program has where memory is short: half of what was refused, more again where that fits.
-
-    What was refused beside other processes may fit when they have ended, and small programs are slow. So after a
-    program that fits the next is twice as large; whenever that is refused, twice as many must fit before another try.
-
-    Args:
-        most: Replicas of the largest.
-
-    Example:
-        >>> size = ProgramSize(10)
-        >>> size.refused(10)
-        >>> size.fitted()
-        >>> size.now
-        10
-        >>> size.refused(10)
-        >>> size.fitted()
-        >>> size.now
-        5
-        >>> size.fitted()
-        >>> size.now
-        10
-    """
-
-    def __init__(self, most: int) -> None:
-        self.now, self._most = most, most
-        self._grown, self._fitted, self._wanted = False, 0, 1
-
-    def fitted(self) -> None:
-        """A program of this size was trained."""
-        self._grown, self._fitted = False, self._fitted + 1
-        if self.now < self._most and self._fitted >= self._wanted:
-            self.now, self._grown, self._fitted = min(2 * self.now, self._most), True, 0
-
-    def refused(self, count: int) -> None:
-        """A program of so many replicas did not fit."""
-        self._wanted *= 2 if self._grown else 1
-        self.now, self._grown, self._fitted = -(-count // 2), False, 0
 
 
 @dataclass(frozen=True)
