@@ -1,4 +1,4 @@
-"""What is recorded and what is called as it is; what CUDA does with it is held by ``test_epoch_waits`` on a GPU."""
+"""What is recorded and what is called as it is; ``test_epoch_waits`` and ``test_gpu_memory`` do it on a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from rfp.train.recorded import CALLS_BEFORE_RECORDING, Recorded, free_memory
+from rfp.train import recorded as module
+from rfp.train.recorded import CALLS_BEFORE_RECORDING, Recorded
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 TOTAL = 100
@@ -26,6 +27,9 @@ class Graph:
 
 class Stream:
     def wait_stream(self, other: Stream) -> None: ...
+
+
+ASIDE = Stream()
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, *, standing: int, taken: int, others: int, fraction: float) -> list[Graph]:
@@ -50,13 +54,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch, *, standing: int, taken: int, others: i
         "get_per_process_memory_fraction": {3: fraction}.__getitem__,
         "empty_cache": lambda: None,
         "current_stream": Stream,
-        "Stream": Stream,
         "stream": lambda stream: nullcontext(),
         "CUDAGraph": graph,
         "graph": lambda graph: nullcontext(),
     }
     for name, answer in answers.items():
         monkeypatch.setattr(torch.cuda, name, answer)
+    monkeypatch.setattr(module, "_aside", lambda device: ASIDE)
     return made
 
 
@@ -88,10 +92,3 @@ def test_what_nearly_fills_the_memory_is_not_recorded(
     graphs = gpu(monkeypatch, standing=10, taken=taken, others=others, fraction=fraction)
     assert called(GPU, 9) == (9, "too little free memory")
     assert graphs == []
-
-
-def test_the_part_of_a_process_is_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu(monkeypatch, standing=10, taken=0, others=30, fraction=0.5)
-    assert free_memory(GPU) == 40
-    gpu(monkeypatch, standing=10, taken=0, others=60, fraction=0.5)
-    assert free_memory(GPU) == 30

@@ -302,7 +302,7 @@ ROW_VALUES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("pubmed", "rfp-qr-LAS"): _LEARNED_ALONE_ON_PUBMED,
     ("pubmed", "rfp-qr-LAS-dss"): _LEARNED_ON_PUBMED,
     **{("zinc", row): _PRODUCTS_ON_ZINC for row in PRODUCT_ROWS},
-    ("zinc", "gps-rfp-qr-LA"): {"model": {"attention_dropout": 0.5}},
+    **{("zinc", row): {"model": {"attention_dropout": 0.5}} for row in ("gps-rfp-l2-LA", "gps-rfp-qr-LA")},
     **{("molhiv", row): _PRODUCTS_ON_MOLHIV for row in PRODUCT_ROWS},
     ("zinc", "rfp-qr-LAS-products"): _PRODUCTS_ON_ZINC | _LEARNED_PRODUCTS_ON_ZINC,
     ("zinc", "rfp-qr-LAS-dss"): _LEARNED_DSS_ON_ZINC,
@@ -310,6 +310,7 @@ ROW_VALUES: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("counting", "rfp-A-products"): _EXACT_COUNTS,
     **{(f"counting/{target}", "rfp-A-products"): _POLYNOMIAL_COUNTS for target in ("star", "cycle4")},
     **{("counting/star", row): _STARS for row in _STAR_ROWS},
+    ("counting/star", "rfp-qr-LA-dss-products"): {"training": {"epochs": 1000}},
 }
 
 # (data set, row) -> seeds of that cell.

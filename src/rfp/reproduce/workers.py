@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from rfp.reproduce.execute import Failure, NoRoomError, RunCell, apart_by_seed, 
 from rfp.reproduce.mps import multi_process_service
 from rfp.reproduce.spec import Cell
 from rfp.train import OutOfTime, Result, RunConfig, Workspace, read_results, run
+from rfp.train.gpu_memory import give_back
 
 
 def run_cells(cells: Iterable[Cell], results: Path, train: RunCell, workspace: Workspace, jobs: int) -> list[Failure]:
@@ -143,7 +143,5 @@ def _train(
         reason = str(error).splitlines()[0].split(" Process ")[0].split(" Including ")[0].rstrip(".")
         return "memory", f"{reason or type(error).__name__}; use fewer --jobs, or lower rfp.reproduce.hyperparameters"
     finally:
-        # What this process keeps for its next cell is missing to those beside it.
-        gc.collect()
-        torch.cuda.empty_cache()  # nothing where there is no GPU
+        give_back()  # what this process keeps for its next cell is missing to those beside it
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import random
@@ -18,6 +17,7 @@ from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError, is_out_of_memory
 from rfp.nn import RFPModel
 from rfp.train.fixed_encodings import fixed_encodings
+from rfp.train.gpu_memory import give_back
 from rfp.train.halving import IN_PROGRAM, Pair
 from rfp.train.program_size import ProgramSize
 from rfp.train.replica_memory import ReplicaRoom, generous_guess
@@ -114,7 +114,7 @@ class NodeTrainer:
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-            _free(self.device)  # outside the handler, which keeps the frames (and their tensors) alive
+            give_back()  # outside the handler, which keeps the frames (and their tensors) alive
         size, left, done = ProgramSize(max(len(group) for group in groups)), groups, []
         while left:
             chunk, rest = left[0][: size.now], left[0][size.now :]
@@ -127,7 +127,7 @@ class NodeTrainer:
                 if len(chunk) == 1 or not is_out_of_memory(error):
                     raise
                 size.refused(len(chunk))
-            _free(self.device)
+            give_back()
         return done
 
     def _builder(self, config: RunConfig, group: Sequence[Replica]) -> Callable[[Sequence[Replica]], ReplicaProgram]:
@@ -264,12 +264,6 @@ def _sampled(combinations: list[dict[str, Any]], settings: SearchSettings | None
 
 def _current(config: RunConfig, key: str) -> Any:
     return getattr(config.training, key.split(".")[1])
-
-
-def _free(device: torch.device) -> None:
-    gc.collect()  # what a failure has left in a cycle
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
 
 
 def _model(config: RunConfig, loaded: LoadedTask) -> RFPModel:

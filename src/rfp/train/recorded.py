@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 
 import torch
+
+from rfp.train.gpu_memory import forget_workspaces, free_memory
 
 # Calls before the recording: libraries allocate what they need in the first ones.
 CALLS_BEFORE_RECORDING = 3
@@ -43,16 +47,9 @@ class Recorded:
         else:
             torch.cuda.reset_peak_memory_stats(self._device)
             standing = torch.cuda.memory_allocated(self._device)
-            self._beside()
+            with beside(self._device):
+                self._function()
             self._taken = torch.cuda.max_memory_allocated(self._device) - standing
-
-    def _beside(self) -> None:
-        """On a stream of its own, as the recording that follows wants it."""
-        here, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(here)
-        with torch.cuda.stream(stream):
-            self._function()
-        here.wait_stream(stream)
 
     def _record(self) -> None:
         if _ROOM * self._taken > free_memory(self._device):
@@ -60,7 +57,7 @@ class Recorded:
             return
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
+            with recording(graph):
                 self._function()
         except torch.OutOfMemoryError:
             raise
@@ -70,10 +67,30 @@ class Recorded:
         self._graph = graph
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes of a GPU that this process can still take: what is free, within its part."""
-    torch.cuda.empty_cache()
-    free, total = torch.cuda.mem_get_info(device)
-    number = torch.cuda.current_device() if device.index is None else device.index  # "cuda" alone is refused here
-    part = int(total * torch.cuda.get_per_process_memory_fraction(number))
-    return min(free, part - torch.cuda.memory_reserved(device))
+@contextmanager
+def beside(device: torch.device) -> Iterator[None]:
+    """Within the block a GPU works on a stream of its own, as a recording that follows wants it.
+
+    It is the same every time: of what a stream has let go, another can take nothing.
+    """
+    here, stream = torch.cuda.current_stream(), _aside(device)
+    stream.wait_stream(here)
+    with torch.cuda.stream(stream):
+        yield
+    here.wait_stream(stream)
+
+
+@cache
+def _aside(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def recording(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+    """Within the block everything goes into the graph, which has cuBLAS workspaces of its own: of nothing else."""
+    forget_workspaces()
+    try:
+        with torch.cuda.graph(graph):
+            yield
+    finally:
+        forget_workspaces()

@@ -8,8 +8,7 @@ encodings are drawn beforehand; what learned operators add to them is part of th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,6 +29,7 @@ from rfp.nn.neighbors import SortedEdges, keep_sorted, sorted_edges
 from rfp.nn.padding import ONE_BLOCK_MAX_SIZE
 from rfp.train.batches import Batch, Batches
 from rfp.train.losses import MeanLoss
+from rfp.train.recorded import beside, recording
 from rfp.train.sharpness import Ascent
 
 # Layers that read a padded batch and never ask the device for a size.
@@ -130,7 +130,8 @@ class StaticStep:
         if self.recorded is not None:
             self.recorded.replay()
         else:
-            with self._beside():
+            # The first steps run beside, as a recording wants it; where none follows all do as they are.
+            with beside(self.total.device) if self.total.is_cuda and not self.refused else nullcontext():
                 self._update_padded()
         self._steps += 1
 
@@ -181,24 +182,12 @@ class StaticStep:
     def _record(self) -> None:
         recorded = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(recorded):
+            with recording(recorded):
                 self._update_padded()
         except RuntimeError as error:  # something of this model waits for the device: slower, but no harm
             self.refused = str(error).splitlines()[0]
             return
         self.recorded = recorded
-
-    @contextmanager
-    def _beside(self) -> Iterator[None]:
-        """The first steps run on a stream of their own, as recording wants it."""
-        if not self.total.is_cuda or self.refused:
-            yield
-            return
-        here, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(here)
-        with torch.cuda.stream(stream):
-            yield
-        here.wait_stream(stream)
 
     def _make(self, batch: Batch) -> None:
         """The padded tensors."""
