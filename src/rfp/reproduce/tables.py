@@ -75,9 +75,7 @@ _LEARNED_NOTE = (
     f"{_epochs('zinc', 'rfp-qr-LAS-products')}, where the others have {_epochs('zinc', 'rfp-qr-LA-products')} or "
     f"{_epochs('zinc')}: a step takes several times as long"
 )
-_ATTENTION_NOTE = (
-    "on ZINC GraphGPS with RFP-QR drops half of its attention weights (chosen on validation), with RFP-ℓ2 it drops none"
-)
+_ATTENTION_NOTE = "on ZINC GraphGPS drops half of its attention weights (chosen on validation, with RFP-QR)"
 _LEARNED_NODES_NOTE = (
     "on graphs larger than WebKB's the search of the row with S^learn has as many tries, but shorter ones "
     f"({_screen('wikipedia', 'rfp-qr-LAS-dss')}, where the others have {_screen('wikipedia')}); on Pubmed it has one "
@@ -152,7 +150,8 @@ TABLES: dict[int, TableSpec] = {
             _PRODUCTS_NOTE,
             "exact products: with as many orthonormal channels as nodes they are the diagonals of A⁰ … A⁴, read by a "
             "perceptron and summed, without message passing",
-            _STAR_NOTE.format("RFP-ℓ2 and RFP-QR (also with products) and all rows without RFP"),
+            _STAR_NOTE.format("RFP-ℓ2 and RFP-QR (also with products) and all rows without RFP")
+            + "; RFP-QR-DSS with products has as many, and batch normalisation",
         ),
     ),
     4: TableSpec(
