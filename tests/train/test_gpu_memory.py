@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -38,8 +39,18 @@ def test_workspaces_go_before_what_they_hold_back(monkeypatch: pytest.MonkeyPatc
     assert called == ["cycles", "workspaces", "cache"]
 
 
-def test_nothing_to_give_back_without_a_gpu() -> None:
+def test_what_a_failure_left_in_a_cycle_goes() -> None:
+    """Where there is no GPU that is all."""
+
+    class Left:
+        itself: Left
+
+    left = Left()
+    left.itself = left
+    alive = weakref.ref(left)
+    del left
     give_back()
+    assert alive() is None
 
 
 @pytest.fixture
@@ -50,9 +61,9 @@ def empty_gpu() -> Iterator[None]:
     give_back()
 
 
-def multiplied_where_a_large_one_was(side: int = 8192) -> None:
+def multiplied_where_a_large_one_was() -> None:
     """The first product of a stream, whose workspace is made where a matrix of 256 MiB had just been."""
-    torch.empty(side, side, device=GPU)
+    torch.empty(64 * MIB, device=GPU)
     small = torch.ones(64, 64, device=GPU)
     small @ small
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
 
 from rfp.train import recorded as module
-from rfp.train.recorded import CALLS_BEFORE_RECORDING, Recorded
+from rfp.train.recorded import CALLS_BEFORE_RECORDING, Recorded, recording
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 TOTAL = 100
@@ -62,6 +62,28 @@ def gpu(monkeypatch: pytest.MonkeyPatch, *, standing: int, taken: int, others: i
         monkeypatch.setattr(torch.cuda, name, answer)
     monkeypatch.setattr(module, "_aside", lambda device: ASIDE)
     return made
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_recording_shares_no_workspace(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has would be given back with those of others, or theirs with its own."""
+    order: list[str] = []
+
+    @contextmanager
+    def graph(given: Graph) -> Iterator[None]:
+        order.append("begin")
+        try:
+            yield
+        finally:
+            order.append("end")
+
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(module, "forget_workspaces", lambda: order.append("forget"))
+    with nullcontext() if not fails else pytest.raises(ZeroDivisionError), recording(Graph()):  # type: ignore[arg-type]
+        order.append("record")
+        if fails:
+            raise ZeroDivisionError
+    assert order == ["forget", "begin", "record", "end", "forget"]
 
 
 def called(device: torch.device, times: int, *, allowed: bool = True) -> tuple[int, str]:
