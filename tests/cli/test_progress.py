@@ -1,6 +1,7 @@
 """A bar for terminals, a line now and then for logs."""
 
 import io
+import pickle
 
 import pytest
 
@@ -70,3 +71,32 @@ def test_short_programs_one_after_the_other_say_something_too(monkeypatch: pytes
             clock[0] += 10
             tick("final", epoch, 3)
     assert log.getvalue().splitlines() == ["rfp: final: 3 of 3"] * 2
+
+
+def test_the_time_that_is_left_does_not_count_what_an_earlier_try_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    tick = Ticker(quiet=False)
+    for epoch in (901, 902, 903):
+        clock[0] += 60
+        tick("zinc", epoch, 1000)
+    assert log.getvalue().splitlines() == [
+        "rfp: zinc: 902 of 1,000, about 1.6 h left",
+        "rfp: zinc: 903 of 1,000, about 1.6 h left",
+    ]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_in_another_process_lines_are_written_at_a_terminal_too(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
+    terminal, clock = Terminal(), [0.0]
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    here = Ticker(quiet=quiet)
+    here("cora", 1, 9)
+    tick = pickle.loads(pickle.dumps(here))
+    for epoch in (1, 2):
+        clock[0] += 60
+        tick("cora", epoch, 9)
+    here.close()
+    assert ("rfp: cora: 2 of 9, about 7.0 min left\n" in terminal.getvalue()) is not quiet

@@ -145,14 +145,14 @@ def test_ticks_become_stages_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[object] = []
 
     class Bar:
-        def stage(self, name: str, total: int | None = None) -> None:
-            heard.append((name, total))
+        def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
+            heard.append((name, total, done))
 
         def advance(self, steps: int) -> None:
             heard.append(steps)
 
     @contextmanager
-    def bar(*, quiet: bool, lines: object) -> Iterator[Bar]:
+    def bar(*, quiet: bool, lines: object, log: bool | None) -> Iterator[Bar]:
         heard.append("open")
         yield Bar()
         heard.append("closed")
@@ -163,8 +163,8 @@ def test_ticks_become_stages_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for what, done in (("a", 1), ("a", 3), ("b", 2), ("b", 1), ("b", 10), ("c", 4)):
         tick(what, done, 10)
     tick.close()
-    first = ["open", ("a", 10), 1, 2, ("b", 10), 2, ("b", 10), 1, 9, "closed"]
-    assert heard == [*first, "open", ("c", 10), 4, "closed"]
+    first = ["open", ("a", 10, 1), 2, ("b", 10, 2), ("b", 10, 1), 9, "closed"]
+    assert heard == [*first, "open", ("c", 10, 4), "closed"]
 
 
 def test_other_verbs_start_without_the_training_stack() -> None:

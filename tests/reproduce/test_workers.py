@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,16 @@ def test_processes_share_memory_until_one_is_alone(tmp_path: Path, monkeypatch: 
     assert asked == [(0.125, 0.25), (0.5, 1.0)]
 
 
+def write_down(path: Path, what: str, done: int, total: int) -> None:
+    with open(path, "a") as file:
+        file.write(f"{what}: {done} of {total}\n")
+
+
 @pytest.mark.slow
-def test_results_and_errors_come_back(tmp_path: Path) -> None:
+def test_results_and_errors_come_back_and_how_far_it_is(tmp_path: Path) -> None:
     here = run(CONFIG, workspace=Workspace(device="cpu"))
-    with workers(1, Workspace(results=tmp_path, device="cpu")) as train:
+    tick = partial(write_down, tmp_path / "ticks")
+    with workers(1, Workspace(results=tmp_path, device="cpu", tick=tick)) as train:
         there = train(CONFIG, [0], [0, 1])
         with pytest.raises(ArgumentError, match="split 5 of 'KarateClub' does not exist"):
             train(CONFIG, [0], [5])
@@ -96,3 +103,4 @@ def test_results_and_errors_come_back(tmp_path: Path) -> None:
             train(missing, [0], [0])
     assert [r.metrics for r in there.runs] == [r.metrics for r in here.runs]
     assert len(list(tmp_path.rglob("*.json"))) == 1
+    assert (tmp_path / "ticks").read_text() == "KarateClub a: 1 of 2\nKarateClub a: 2 of 2\n"

@@ -340,10 +340,3 @@ def test_seeds_differ_and_repeat() -> None:
     first, again, other = (run(config(epochs=1), seed=seed) for seed in (0, 0, 1))
     assert scores(first) == scores(again)
     assert first.metrics["train_loss"] != other.metrics["train_loss"]
-
-
-@pytest.mark.slow
-def test_two_processes(tmp_path: Path) -> None:
-    record = run(config(epochs=2), num_devices=2, folder=tmp_path)
-    assert record.epochs == 2
-    assert (tmp_path / "last.ckpt").exists()

@@ -259,3 +259,18 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"more than max_parameters=10"):
         run(config(CLUB).with_values({"model.max_parameters": 10}), workspace=Workspace(results=tmp_path))
     assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_model_by_itself_says_how_far_it_is_where_it_has_no_bar(progress: bool) -> None:
+    told: list[tuple[str, int, int]] = []
+    workspace = Workspace(device="cpu", progress=progress, tick=lambda *what: told.append(what))
+    run(config(FAKE, epochs=3), seeds=[0, 1], workspace=workspace)
+    epochs = [(f"FakeDataset try, seed {seed}", epoch, 3) for seed in (0, 1) for epoch in (1, 2, 3)]
+    assert told == ([] if progress else epochs)
+
+
+def test_replicas_have_one_device_and_say_so() -> None:
+    said: list[str] = []
+    run(config(CLUB), splits=[0], workspace=Workspace(device="cpu", num_devices=2, say=said.append))
+    assert said == ['replicas train on one device; for several, one run at a time: training.engine: "lightning"']

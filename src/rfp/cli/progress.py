@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,15 +18,15 @@ _EVERY = 60.0
 class Bar(Protocol):
     """What a long task reports to."""
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        """Begin a part of the work, of ``total`` steps if that is known."""
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
+        """Begin a part of the work, of ``total`` steps if that is known, or go on with it after ``done`` of them."""
 
     def advance(self, steps: int) -> None:
         """Some steps of the current part are done."""
 
 
 class _Silent:
-    def stage(self, name: str, total: int | None = None) -> None:
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
         pass
 
     def advance(self, steps: int) -> None:
@@ -39,13 +39,14 @@ class _Lines:
     def __init__(self) -> None:
         self._said = time.monotonic()  # when the last one was written, or the work began
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        self._name, self._done, self._total, self._began = name, 0, total, time.monotonic()
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
+        self._name, self._done, self._total = name, done, total
+        self._before, self._began = done, time.monotonic()
 
     def advance(self, steps: int) -> None:
         self._done += steps
         now = time.monotonic()
-        if now - self._said < _EVERY or not self._done:
+        if now - self._said < _EVERY or self._done == self._before:
             return
         self._said = now
         from rfp.durations import spoken
@@ -54,23 +55,24 @@ class _Lines:
         if self._total is not None:
             far += f" of {self._total:,}"
         if left > 0:
-            far += f", about {spoken((now - self._began) / self._done * left)} left"
+            far += f", about {spoken((now - self._began) / (self._done - self._before) * left)} left"
         sys.stderr.write(f"rfp: {self._name}: {far}\n")
         sys.stderr.flush()
 
 
 @contextmanager
-def progress_bar(*, quiet: bool = False, lines: _Lines | None = None) -> Iterator[Bar]:
+def progress_bar(*, quiet: bool = False, lines: _Lines | None = None, log: bool | None = None) -> Iterator[Bar]:
     """A bar while the block runs, if stderr is a terminal, and it leaves no trace; else a line now and then.
 
     Args:
         quiet: Neither.
         lines: Of the blocks before, if this is a part of the same work.
+        log: Whether to write lines; by default if stderr is no terminal.
     """
     if quiet:
         yield _Silent()
         return
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() if log is None else log:
         yield lines or _Lines()
         return
     # Loaded for those who see it: Rich takes as long as a small file.
@@ -93,10 +95,10 @@ class _Rich:
         self.progress = progress
         self.task: TaskID | None = None
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
         if self.task is not None:
             self.progress.remove_task(self.task)
-        self.task = self.progress.add_task(name, total=total)
+        self.task = self.progress.add_task(name, total=total, completed=done)
 
     def advance(self, steps: int) -> None:
         if self.task is not None:
@@ -106,24 +108,33 @@ class _Rich:
 class Ticker:
     """A bar for ``(what, done, in all)``, there only while something is being counted: other tasks draw their own.
 
+    In another process, to which it may be sent, it writes lines, at a terminal too: bars of several would overwrite
+    one another.
+
     Args:
         quiet: Draw nothing.
+        log: Whether to write lines; by default if stderr is no terminal.
     """
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet, self._lines = quiet, _Lines()
+    def __init__(self, *, quiet: bool, log: bool | None = None) -> None:
+        self._quiet, self._log, self._lines = quiet, log, _Lines()
         self._open = ExitStack()
         self._bar: Bar | None = None
         self._what, self._done = "", 0
 
+    def __reduce__(self) -> tuple[Callable[..., Ticker], tuple[bool]]:
+        return _elsewhere, (self._quiet,)
+
     def __call__(self, what: str, done: int, total: int) -> None:
         if self._bar is None or what != self._what or done < self._done:
             if self._bar is None:
-                self._bar = self._open.enter_context(progress_bar(quiet=self._quiet, lines=self._lines))
-            self._bar.stage(what, total)
-            self._what, self._done = what, 0
-        self._bar.advance(done - self._done)
-        self._done = done
+                bar = progress_bar(quiet=self._quiet, lines=self._lines, log=self._log)
+                self._bar = self._open.enter_context(bar)
+            self._bar.stage(what, total, done)  # it may go on from an earlier try
+            self._what, self._done = what, done
+        else:
+            self._bar.advance(done - self._done)
+            self._done = done
         if done >= total:
             self.close()
 
@@ -131,3 +142,7 @@ class Ticker:
         """Take the bar away."""
         self._open.close()
         self._bar = None
+
+
+def _elsewhere(quiet: bool) -> Ticker:
+    return Ticker(quiet=quiet, log=True)

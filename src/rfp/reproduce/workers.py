@@ -56,8 +56,8 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunBeside]:
 
     Args:
         jobs: Number of processes, each of which imports everything once.
-        workspace: Where things are; a worker is silent. Results are handed over by their files. On a GPU the processes
-            share it by the multi-process service, where there is one.
+        workspace: Where things are; a worker says nothing but how far it is. Results are handed over by their files. On
+            a GPU the processes share it by the multi-process service, where there is one.
     """
     if workspace.results is None:
         raise ArgumentError("workers need a folder for result files")
@@ -68,6 +68,7 @@ def workers(jobs: int, workspace: Workspace) -> Iterator[RunBeside]:
         "checkpoints": workspace.checkpoints,
         "device": workspace.device,
         "deadline": workspace.deadline,
+        "tick": workspace.tick,
     }
     # Spawned: a fork cannot use CUDA, nor the threads of torch.
     context = multiprocessing.get_context("spawn")

@@ -102,6 +102,7 @@ def _trained(
     with quiet():
         from lightning.fabric import Fabric
 
+        from rfp.train.several_devices import train_on_several
         from rfp.train.training_loop import TrainingLoop
 
     for part in ("train", "val", "test"):
@@ -135,7 +136,7 @@ def _trained(
             if num_devices == 1:
                 loop.run(fabric)
             else:
-                fabric.launch(loop.run)
+                train_on_several(fabric, loop)
                 loop.restore(read_checkpoint(folder / LAST))  # type: ignore[operator]  # it happened elsewhere
         history = loop.history
         best = f"best epoch {history.best_epoch} with {loaded.task.metric} {history.best_score:.5g} (val)"

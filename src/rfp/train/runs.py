@@ -35,6 +35,10 @@ class OutOfTime(Exception):  # noqa: N818 - not an error: what was done so far i
     """The time that was given is used up (:attr:`Workspace.deadline`)."""
 
 
+def _no_tick(what: str, done: int, total: int) -> None:
+    """Tell nobody how far the work is."""
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Where things are and where they go.
@@ -48,7 +52,8 @@ class Workspace:
         num_devices: GPUs for one run.
         say: Gets a line for each thing worth knowing.
         progress: Whether long training draws a progress bar on stderr.
-        tick: Told ``(what, done, in all)`` while many models train at once.
+        tick: Told ``(what, epochs done, epochs in all)`` while models train; not of one that has a progress bar of its
+            own. The processes of a table's jobs get it too, so it must be one that can be pickled there.
         deadline: After this time (of ``time.time()``) nothing is begun and replicas stop: :class:`OutOfTime`.
         memory_share: Part of a CPU's free memory that replicas may take, where several processes divide it.
     """
@@ -61,7 +66,7 @@ class Workspace:
     num_devices: int = 1
     say: Callable[[str], None] = lambda line: None
     progress: bool = False
-    tick: Callable[[str, int, int], None] = lambda what, done, total: None
+    tick: Callable[[str, int, int], None] = _no_tick
     deadline: float | None = None
     memory_share: float = 1.0
 
@@ -130,6 +135,8 @@ def run(
     if config.search and not missing and search_settings is not None and search_settings.trials is not None:
         workspace.say(f"this search is done, of {len(result.trials)} trials; --no-resume searches anew")
     if (missing or unfinished(result, wanted, seeds)) and _engine(config, loaded) == "replicas":
+        if workspace.num_devices > 1:
+            workspace.say('replicas train on one device; for several, one run at a time: training.engine: "lightning"')
         kept = None
         if workspace.checkpoints is not None and resume:
             kept = KeptReplicas(workspace.checkpoints / config.key / "replicas")
@@ -315,8 +322,12 @@ def _train_alone(
     report: Callable[[int, float], None] | None = None,
 ) -> RunRecord:
     folder = None if workspace.checkpoints is None else workspace.checkpoints / config.key / f"seed{seed}-split{split}"
+    what = f"{loaded.task.name} {config.name}".strip() + f", seed {seed}"
+    what += f", split {split}" if loaded.num_splits > 1 else ""
 
     def watched(epoch: int, score: float) -> None:
+        if not workspace.progress:
+            workspace.tick(what, epoch + 1, config.training.epochs)
         workspace.check_time()  # what was trained is in the checkpoint
         if report is not None:
             report(epoch, score)
