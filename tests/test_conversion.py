@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import max_pool
 
 import rfp
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, GraphError
+from rfp.graph import Graph
 
 SOURCE, TARGET, WEIGHT = [0, 1, 1], [1, 0, 2], [2.0, 3.0, 0.5]
 DENSE = [[0, 2, 0], [3, 0, 0.5], [0, 0, 0]]
@@ -141,3 +143,49 @@ def test_frames(make: Any) -> None:
 def test_what_cannot_be_read_is_refused(form: Any, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         as_graph(form)
+
+
+def rings(*sizes: int) -> Batch:
+    return Batch.from_data_list(
+        [Data(edge_index=torch.tensor([[*range(n)], [*range(1, n), 0]]), num_nodes=n) for n in sizes]
+    )
+
+
+def test_a_batch_without_ptr_or_with_an_old_one_is_a_batch() -> None:
+    """PyG's pooling leaves the one, its ``subgraph`` the other."""
+    whole = rings(3, 4)
+    without = Data(edge_index=whole.edge_index, batch=whole.batch, num_nodes=7)
+    assert as_graph(without).offsets.tolist() == [0, 3, 7]
+    part = whole.subgraph(torch.arange(7) != 1)
+    assert as_graph(part).offsets.tolist() == [0, 2, 6]
+    with_x = rings(3, 4)
+    with_x.x = torch.ones(7, 1)
+    pooled = max_pool(torch.arange(7), with_x)
+    assert as_graph(pooled).offsets.tolist() == [0, 3, 7]
+    transposed = Data(adj_t=torch.eye(7).to_sparse(), batch=whole.batch, num_nodes=7)
+    assert as_graph(transposed).offsets.tolist() == [0, 3, 7]
+    with pytest.raises(GraphError, match="batch must ascend from 0"):
+        as_graph(Data(edge_index=whole.edge_index, batch=whole.batch.flip(0), num_nodes=7))
+    with pytest.raises(GraphError, match="batch must have the graph number of each of the 7 nodes"):
+        as_graph(Data(edge_index=whole.edge_index, batch=torch.tensor([0, 1]), num_nodes=7))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_small_integers_name_nodes_of_large_graphs(dtype: torch.dtype) -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    for n in (3, 300, 40_000):
+        few = Graph(edges.to(dtype), n)
+        row, col = few.pattern.row, few.pattern.col
+        assert len(row) == n + 2
+        assert torch.equal(row[row == col].long(), torch.arange(n))
+
+
+def test_weights_that_are_learned_are_read_as_they_are() -> None:
+    weight = torch.tensor([2.0, 3.0, 0.5], requires_grad=True)
+    for form in (
+        Data(edge_index=torch.tensor(EDGES), edge_weight=weight, num_nodes=3),
+        Graph(torch.tensor(EDGES), 3, weight),
+    ):
+        assert dense(form) == DENSE
+        plain = rfp.encode(Graph(torch.tensor(EDGES), 3, weight.detach()), num_channels=2).flat()
+        assert torch.equal(rfp.encode(form, num_channels=2).flat(), plain)

@@ -11,7 +11,7 @@ from torch import Tensor
 from rfp.available import is_frame, is_scipy_sparse
 from rfp.edge_table.table_options import LoadedGraph
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, batch_graphs
+from rfp.graph import Graph, batch_graphs, check_batch, check_offsets_form, offsets_of_batch
 
 
 def as_graph(graph: Any, *, weight: Any = None) -> Graph:
@@ -51,7 +51,10 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
             return _from_pyg(graph, weight)
         case "transposed":
             matrix = _from_matrix(graph.adj_t)
-            return _no_weights_beside(Graph(matrix.edge_index.flip(0), matrix.num_nodes, matrix.edge_weight), weight)
+            ptr = _offsets_of(graph, matrix.num_nodes)
+            return _no_weights_beside(
+                Graph(matrix.edge_index.flip(0), matrix.num_nodes, matrix.edge_weight, ptr), weight
+            )
         case "edge_index":
             edge_index = _edge_index(graph)
             return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
@@ -136,7 +139,7 @@ def _weights(weight: Any) -> Tensor | None:
         return None
     if isinstance(weight, str):
         raise ArgumentError(f"weight must hold one value for each edge, for edge_index has no names; got {weight!r}")
-    values = weight if isinstance(weight, Tensor) else torch.from_numpy(np.array(weight, dtype=np.float64))
+    values = weight.detach() if isinstance(weight, Tensor) else torch.from_numpy(np.array(weight, dtype=np.float64))
     if values.is_complex():
         raise GraphError("weights must be real, got complex numbers; take their absolute values")
     return values.squeeze(1) if values.dim() == 2 and values.size(1) == 1 else values
@@ -190,7 +193,19 @@ def _from_pyg(data: Any, weight: Any) -> Graph:
     values = _weights(values)
     if values is not None and not values.is_floating_point():
         values = values.to(torch.float64)
-    return Graph(data.edge_index, int(data.num_nodes), values, getattr(data, "ptr", None))
+    num_nodes = int(data.num_nodes)
+    return Graph(data.edge_index, num_nodes, values, _offsets_of(data, num_nodes))
+
+
+def _offsets_of(data: Any, num_nodes: int) -> Tensor | None:
+    """Which nodes of a PyG object are of which graph; ``None`` where it is one graph."""
+    ptr, batch = getattr(data, "ptr", None), getattr(data, "batch", None)
+    if batch is None:
+        return ptr
+    check_batch(batch, num_nodes, values=True)
+    if ptr is not None:
+        check_offsets_form(ptr)
+    return offsets_of_batch(batch, ptr)
 
 
 def _from_networkx(nx_graph: Any, weight: Any) -> Graph:

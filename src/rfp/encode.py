@@ -16,6 +16,7 @@ from rfp.conversion import as_graph
 from rfp.graph import Graph
 from rfp.hashing import mixed_keys
 from rfp.one_loop import run_problem
+from rfp.precision import full_precision
 from rfp.report import Report
 from rfp.settings import Arguments, Settings, shows_settings
 from rfp.sinks import KeptSteps, Memory
@@ -23,6 +24,7 @@ from rfp.trajectory import Trajectory
 
 
 @shows_settings(Arguments)
+@full_precision
 def encode(
     graph: Any,
     settings: Settings | None = None,

@@ -97,6 +97,8 @@ def random_features(
         >>> random_features(path, num_channels=4, distribution="rademacher", seed=7)[0, 0]
         tensor([-1.,  1., -1., -1.])
     """
+    if not isinstance(graph, Graph):
+        raise ArgumentError(f"graph must be an rfp.Graph, got {type(graph).__name__}; rfp.as_graph(graph) makes one")
     if num_channels < 1 or num_trajectories < 1:
         raise ArgumentError(
             f"num_channels and num_trajectories must be at least 1, got {num_channels} and {num_trajectories}"

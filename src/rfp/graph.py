@@ -118,6 +118,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         self.check_form()
+        object.__setattr__(self, "edge_index", as_index(self.edge_index))
         self.check_values()
 
     def check_form(self) -> None:
@@ -273,8 +274,7 @@ class Graph:
         """Whether a compiled kernel makes :attr:`pattern`; that depends on the graph alone."""
         least = _MANY_EDGES if self.num_graphs == 1 else _MANY_EDGES_OF_A_BATCH
         fits = least <= self.num_edges < 2**31 - self.num_nodes
-        learned = self.edge_weight is not None and self.edge_weight.requires_grad
-        return fits and self.device.type == "cpu" and not learned and compiled_available()
+        return fits and self.device.type == "cpu" and compiled_available()
 
     def learn_keys(self, keys: Tensor) -> None:
         """Take these for :attr:`keys`, where a kernel has found them on its way to something else."""
@@ -285,15 +285,17 @@ class Graph:
     def pattern(self) -> CSR:
         """:math:`A` in float64 with every diagonal entry present (zero where there is no self-loop).
 
-        All predefined operators share it, so several of them need one sort and one set of indices.
+        All predefined operators share it, so several of them need one sort and one set of indices. No gradient passes
+        through it.
         """
         if self.sorts_compiled:
             from rfp.compiled.pattern import compiled_pattern
 
-            if (found := compiled_pattern(self.edge_index, self.edge_weight, self.num_nodes)) is not None:
+            weight = None if self.edge_weight is None else self.edge_weight.detach()
+            if (found := compiled_pattern(self.edge_index, weight, self.num_nodes)) is not None:
                 return found
         n, device = self.num_nodes, self.device
-        weight = torch.ones(self.num_edges, device=device) if self.edge_weight is None else self.edge_weight
+        weight = torch.ones(self.num_edges, device=device) if self.edge_weight is None else self.edge_weight.detach()
         diagonal = torch.arange(n, device=device, dtype=self.edge_index.dtype)
         row = torch.cat([self.edge_index[0], diagonal])
         col = torch.cat([self.edge_index[1], diagonal])
@@ -333,7 +335,7 @@ class Graph:
         import scipy.sparse as sp
 
         source, target = self.edge_index.cpu().numpy()
-        weight = np.ones(self.num_edges, dtype) if self.edge_weight is None else self.edge_weight.cpu().numpy()
+        weight = np.ones(self.num_edges, dtype) if self.edge_weight is None else self.edge_weight.detach().cpu().numpy()
         shape = (self.num_nodes, self.num_nodes)
         matrix = sp.coo_array((weight.astype(dtype, copy=False), (source, target)), shape=shape).tocsr()
         matrix.sum_duplicates()
@@ -367,10 +369,51 @@ class Graph:
         return from_scipy(merged.tocsr(), ptr=self.ptr, weighted=weighted, device=self.device)
 
 
+def as_index(edge_index: Tensor) -> Tensor:
+    """Integers of 32 or 64 bits: smaller ones may not hold the number of every node, and some cannot be compared."""
+    return edge_index if edge_index.dtype in (torch.int32, torch.int64) else edge_index.long()
+
+
 def check_offsets_form(ptr: Tensor) -> None:
     """Raise where node offsets have a shape or a type that offsets cannot have; nothing is read."""
     if ptr.dim() != 1 or not ptr.numel() or ptr.is_floating_point() or ptr.dtype == torch.bool:
         raise GraphError(f"ptr must hold num_graphs + 1 integers, got {ptr.dtype} of shape {list(ptr.shape)}")
+
+
+def check_batch(batch: Tensor, num_nodes: int, *, values: bool) -> None:
+    """Raise where the graph numbers of nodes have a shape or a type that those cannot have, or do not ascend.
+
+    Args:
+        batch: Graph number of each node.
+        num_nodes: How many nodes there are.
+        values: Whether to look at the numbers, for which a GPU would be waited for.
+    """
+    if batch.shape != (num_nodes,) or batch.is_floating_point() or batch.dtype == torch.bool:
+        raise GraphError(
+            f"batch must have the graph number of each of the {num_nodes} nodes, got {batch.dtype} of shape "
+            f"{list(batch.shape)}"
+        )
+    if values and num_nodes and (int(batch[0]) < 0 or bool((batch.diff() < 0).any())):
+        raise GraphError("batch must ascend from 0, since the nodes of a graph stand together; sort the nodes by graph")
+
+
+def offsets_of_batch(batch: Tensor, ptr: Tensor | None, *, given: bool = False) -> Tensor:
+    """Node offsets of a batch that was checked: ``ptr``, or what ``batch`` says where that is another or there is none.
+
+    Args:
+        batch: Graph number of each node.
+        ptr: ``[num_graphs + 1]``.
+        given: Whether ``ptr`` was given for this call: it is refused then if it is another. That of a PyG object may
+            be an old one: its ``subgraph`` and ``max_pool`` leave that there, or none.
+    """
+    if ptr is None:
+        return offsets(torch.bincount(batch))
+    counted = torch.bincount(batch, minlength=ptr.numel() - 1)
+    if torch.equal(counted, ptr.diff().to(counted.device)):
+        return ptr
+    if given:
+        raise GraphError("batch and ptr do not say the same of which node is of which graph; give one of them alone")
+    return offsets(counted)
 
 
 def from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:

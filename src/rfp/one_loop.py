@@ -22,6 +22,7 @@ from rfp.backends.reference import REFERENCE
 from rfp.backends.start import begun
 from rfp.normalization import Events
 from rfp.operators import Operator
+from rfp.precision import each_in_full_precision, full_precision, without_autocast
 from rfp.report import Report
 from rfp.settings import LoopArguments, Settings, shows_settings
 from rfp.sinks import Sink
@@ -66,10 +67,11 @@ def states(
         >>> [a.flatten().tolist() for a in states(swap, torch.tensor([[1.0], [0.0]]), num_steps=2, normalization="l2")]
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
-    problem = Problem.from_objects(operator, features, ptr, Settings.of(settings, arguments))
-    backend, reason = choose(problem, problem.settings.backend, stepping=True)
+    with without_autocast(features.device.type):
+        problem = Problem.from_objects(operator, features, ptr, Settings.of(settings, arguments))
+        backend, reason = choose(problem, problem.settings.backend, stepping=True)
     watch = FiniteWatch(problem)
-    for p, (a, events, _) in enumerate(_walk(problem, backend)):
+    for p, (a, events, _) in enumerate(each_in_full_precision(_walk(problem, backend))):
         if problem.settings.strict:
             Report(backend.name, reason, [events]).check_strict()
         watch.see(0, p, a)
@@ -77,6 +79,7 @@ def states(
     watch.close()
 
 
+@full_precision
 def run_problem(
     problem: Problem,
     sink: Sink,
@@ -86,7 +89,7 @@ def run_problem(
     progress: StepsTold | None = None,
     looks: bool = True,
 ) -> Report:
-    """Compute a problem and hand it to a sink: at once where backend and sink can, else step by step.
+    """Compute a problem and hand it to a sink: at once where backend and sink can, else step by step. Autocast is left.
 
     Args:
         problem: What to compute, by the backend that its settings ask for.

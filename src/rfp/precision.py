@@ -13,10 +13,15 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import torch
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -37,6 +42,28 @@ def matmul_precision(kind: str) -> Iterator[None]:
 def without_autocast(device_type: str) -> AbstractContextManager[object]:
     """A block in the types that its tensors have. Autocast is left only where it is on, for leaving it takes time."""
     return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()
+
+
+def full_precision(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that computes in the types that its tensors have, called within autocast too."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with without_autocast("cpu"), without_autocast("cuda"):
+            return function(*args, **kwargs)
+
+    return called
+
+
+def each_in_full_precision(items: Iterator[R]) -> Iterator[R]:
+    """The items of an iterator, each made without autocast, which whoever takes them keeps."""
+    nothing = object()
+    while True:
+        with without_autocast("cpu"), without_autocast("cuda"):
+            item = next(items, nothing)
+        if item is nothing:
+            return
+        yield item  # type: ignore[misc]
 
 
 def _call_vector_functions() -> None:

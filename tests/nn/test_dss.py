@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch_geometric.nn import (
+    MLP,
     GATConv,
     GCNConv,
     GINConv,
@@ -38,6 +39,9 @@ MAKERS: dict[str, Callable[[], nn.Module]] = {
     "tag": lambda: TAGConv(D, D, K=2),
     "sg": lambda: SGConv(D, D, K=2),
     "gat": lambda: GATConv(D, D),
+    "max": lambda: GraphConv(D, D, aggr="max"),
+    "min": lambda: GraphConv(D, D, aggr="min"),
+    "perceptron": lambda: GINConv(MLP([D, D, D], norm=None)),
     "gps": lambda: GPSConv(D, GCNConv(D, D), heads=2, norm=None),
 }
 
@@ -132,3 +136,37 @@ def test_wrong_arguments() -> None:
         DSS(GraphConv(D, D), aggregation="max")
     with pytest.raises(ArgumentError, match=r"x must have shape \[..., B, n, d\], got \[3, 6\]"):
         DSS(GraphConv(D, D))(torch.ones(3, D), torch.tensor([[0], [1]]))
+
+
+def with_batch_norm() -> nn.Module:
+    return GINConv(nn.Sequential(nn.Linear(D, D), nn.BatchNorm1d(D), nn.ReLU(), nn.Linear(D, D)))
+
+
+class _Derived(GCNConv):
+    pass
+
+
+@pytest.mark.parametrize(
+    "make",
+    [with_batch_norm, lambda: GINConv(MLP([D, D, D])), lambda: _Derived(D, D), lambda: GraphConv(D, D, "median")],
+)
+def test_what_mixes_nodes_or_is_not_known_is_called_once_a_trajectory(make: Callable[[], nn.Module]) -> None:
+    """With as many nodes as channels a batch normalisation would take the ones for the others and say nothing."""
+    edge_index, _ = random_graph(D, seed=2)
+    layer = DSS(make())
+    assert not layer.broadcast
+    for _ in range(3):
+        layer(torch.randn(4, D, D), edge_index)
+    x = torch.randn(4, D, D)
+    layer.eval()
+    expected = torch.stack([layer.each(f, edge_index) for f in x]) + layer.shared(x.sum(0), edge_index)
+    assert torch.allclose(layer(x, edge_index), expected, atol=1e-5)
+
+
+def test_a_sparse_matrix_in_the_place_of_edges() -> None:
+    edge_index, _ = random_graph(5, seed=2)
+    matrix = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(edge_index.size(1)), (5, 5)).to_sparse_csr()
+    layer = DSS(GraphConv(D, D))
+    assert layer.broadcast
+    x = torch.randn(2, 5, D)
+    assert torch.allclose(layer(x, matrix), layer(x, edge_index), atol=1e-5)

@@ -184,6 +184,16 @@ def test_repr_and_errors() -> None:
         layer(ring(5))
     with pytest.raises(ArgumentError, match="got dict"):
         layer({})
+    with pytest.raises(ArgumentError, match="num_channels is given twice: 8 and 4"):
+        RandomFeaturePropagation(8, num_channels=4)
+    with pytest.raises(ArgumentError, match=r"draw_ahead\(\) is for training draws"):
+        layer.eval().draw_ahead(data(5), 2)
+    with pytest.raises(ArgumentError, match="LearnedOperator is a module, which makes an operator of node features"):
+        rfp.encode(data(5), operators=[LearnedOperator(3)])
+    with pytest.raises(ArgumentError, match=r"'adjacency' is a name; rfp\.operators.from_name"):
+        rfp.propagate("adjacency", torch.rand(5, 2))
+    with pytest.raises(ArgumentError, match=r"must be an rfp\.Graph, got Data; rfp\.as_graph"):
+        rfp.random_features(data(5), num_channels=2)
 
 
 @pytest.mark.parametrize("operators", [["normalized_adjacency"], ["normalized_laplacian", "adjacency"]])

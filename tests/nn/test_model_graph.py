@@ -3,10 +3,11 @@
 import pytest
 import torch
 from tests.nn.test_encoder import data
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 
 from rfp.errors import GraphError
 from rfp.nn import RandomFeaturePropagation
+from rfp.nn.model_graph import model_graph
 
 PATH = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
 
@@ -58,3 +59,14 @@ def test_a_part_of_a_batch_is_what_its_graphs_are() -> None:
     assert part.ptr.tolist() == [0, 5, 11]
     alone = [one.subgraph(torch.arange(n)) for one, n in ((data(5), 3), (data(6), 4))]
     assert torch.allclose(layer(part), torch.cat([layer(one) for one in alone], dim=1), atol=1e-6)
+
+
+def test_adj_t_alone_is_a_graph() -> None:
+    edges = torch.tensor([[0, 1, 1], [1, 0, 2]])
+    matrix = torch.sparse_coo_tensor(edges.flip(0), torch.tensor([1.0, 2.0, 3.0]), (3, 3)).to_sparse_csr()
+    read = model_graph(Data(adj_t=matrix, num_nodes=3))
+    assert read.to_scipy().toarray().tolist() == [[0, 1, 0], [2, 0, 3], [0, 0, 0]]
+    batched = model_graph(Data(adj_t=torch.eye(3).to_sparse(), num_nodes=3), batch=torch.tensor([0, 0, 1]))
+    assert batched.offsets.tolist() == [0, 2, 3]
+    few = model_graph(edges.to(torch.uint8), num_nodes=300)
+    assert few.edge_index.dtype == torch.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from tests.test_hetero import CITES, bibliography, settings
 from torch_geometric import transforms
+from torch_geometric.data import Batch, HeteroData
 
 from rfp.hetero import encode_hetero
 from rfp.transforms import AddHeteroRandomFeaturePropagationPE
@@ -37,3 +38,15 @@ def test_features_keep_their_precision() -> None:
 def test_the_repr_tells_encodings_apart() -> None:
     texts = {repr(AddHeteroRandomFeaturePropagationPE(relations=r)) for r in ("edge_types", "homogeneous", [CITES])}
     assert len(texts) == 3
+
+
+def test_the_graphs_of_a_batch_have_the_encoding_too() -> None:
+    one = HeteroData()
+    one["a"].x, one["p"].x = torch.rand(2, 1), torch.rand(3, 1)
+    one["a", "w", "p"].edge_index = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 2]])
+    transform = AddHeteroRandomFeaturePropagationPE(num_channels=2, num_steps=1, attr_name="pe")
+    batch = transform(Batch.from_data_list([one, one]))
+    for node_type in ("a", "p"):
+        rows = [graph[node_type].pe for graph in batch.to_data_list()]
+        assert torch.equal(torch.cat(rows), batch[node_type].pe)
+        assert torch.equal(batch[1][node_type].pe, rows[1])

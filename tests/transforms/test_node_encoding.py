@@ -9,7 +9,13 @@ import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from rfp.errors import ArgumentError, GraphError
-from rfp.transforms import AddRandomWalkReturnPE, AddSGCFeatures
+from rfp.transforms import (
+    AddNodeFeaturePropagationPE,
+    AddRandomNodeFeatures,
+    AddRandomWalkReturnPE,
+    AddSGCFeatures,
+    AddSIGNFeatures,
+)
 from rfp.transforms.node_encoding import attach
 
 EDGE = torch.tensor([[0, 1], [1, 0]])
@@ -88,3 +94,24 @@ def test_a_data_set_without_edges_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(GraphError, match="have no edge_index"):
         TRANSFORM.apply_to(Points())
+
+
+def test_a_batch_in_a_list_gives_its_graphs_with_the_encoding() -> None:
+    one = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, x=torch.ones(2, 1))
+    batch, _ = AddRandomNodeFeatures(num_channels=3)([Batch.from_data_list([one, one]), one])
+    rows = [graph.random_node_features for graph in batch.to_data_list()]
+    assert torch.equal(torch.cat(rows), batch.random_node_features)
+    assert torch.equal(batch[1].random_node_features, rows[1])
+
+
+def test_graphs_of_a_list_must_have_as_many_features() -> None:
+    graphs = [Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.ones(2, d)) for d in (3, 2)]
+    with pytest.raises(ArgumentError, match="x has 2 columns in one graph of the list and 3 in another"):
+        AddSIGNFeatures()(graphs)
+
+
+@pytest.mark.parametrize("transform", [AddSIGNFeatures, AddNodeFeaturePropagationPE])
+def test_the_width_of_operators_in_both_directions(transform: type) -> None:
+    one = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.ones(2, 3))
+    add = transform(operators=("both_directions", "adjacency"), num_steps=2, attr_name="pe")
+    assert add.width(3) == add(one).pe.shape[1] == 3 * 3 * 3

@@ -122,6 +122,8 @@ class Problem:
     ) -> Problem:
         """The problem of operators and features that are there."""
         several = tuple(operators) if isinstance(operators, Sequence) else (operators,)
+        if named := [operator for operator in (operators, *several) if isinstance(operator, str)]:
+            raise ArgumentError(f"{named[0]!r} is a name; rfp.operators.from_name(name, graph) makes the operator")
         if features.dim() == 2:
             features = features[None]
         if not any(operator.differentiable for operator in several):

@@ -16,6 +16,7 @@ from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.one_loop import states
 from rfp.operators import OPERATORS, EntryTable, MatrixOperator
+from rfp.precision import full_precision
 from rfp.settings import as_integer
 
 # Of the draw of the vectors of features, which must not be that of any node.
@@ -64,6 +65,7 @@ class FastRP:
         return int(self.embedding_dimension * self.property_ratio)
 
 
+@full_precision
 def fast_random_projection(
     graph: Any,
     parameters: FastRP | None = None,

@@ -15,6 +15,7 @@ from rfp.features import Distribution
 from rfp.normalization import NormalizationChoice, l2
 from rfp.one_loop import states
 from rfp.operators import as_operator
+from rfp.precision import full_precision
 from rfp.propagate import propagate
 
 
@@ -108,6 +109,7 @@ def sign(
     return nfp(graph, x=x, num_steps=num_steps, operators=operators, normalization="none", dtype=dtype)
 
 
+@full_precision
 def sgc(
     graph: Any,
     *,

@@ -8,14 +8,16 @@ import torch
 from torch import Tensor
 
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError
 from rfp.one_loop import states
 from rfp.operators import from_name
+from rfp.precision import full_precision
+from rfp.settings import as_integer
 
 # One-hot columns propagated at a time: bounds the memory at this many numbers a node.
 _COLUMNS = 256
 
 
+@full_precision
 def random_walk_pe(graph: Any, *, walk_length: int = 16, dtype: torch.dtype = torch.float32) -> Tensor:
     r"""Probability that a random walk of p = 1, ..., K steps returns: :math:`\mathrm{diag}(S^p)`, :math:`S = D^{-1} A`.
 
@@ -42,8 +44,7 @@ def random_walk_pe(graph: Any, *, walk_length: int = 16, dtype: torch.dtype = to
     References:
         V. P. Dwivedi et al. Graph neural networks with learnable structural and positional representations. ICLR 2022.
     """
-    if walk_length < 1:
-        raise ArgumentError(f"walk_length must be at least 1, got {walk_length}")
+    walk_length = as_integer("walk_length", walk_length, 1)
     read = as_graph(graph)
     S = from_name("random_walk", read, dtype)
     place = torch.arange(read.num_nodes, device=read.device) - read.offsets[:-1][read.batch]  # node number in its graph

@@ -14,6 +14,8 @@ from rfp.graph import Graph
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.one_loop import states
 from rfp.operators import MatrixOperator, from_matrix, from_name
+from rfp.precision import full_precision
+from rfp.settings import as_integer
 
 ENDS = ("smallest", "largest_magnitude")
 
@@ -30,6 +32,7 @@ _TOLERANCE = 1e-10
 _CHUNK_WORDS = 1 << 24
 
 
+@full_precision
 def eigenvectors(
     graph: Any,
     *,
@@ -52,6 +55,7 @@ def eigenvectors(
     return eigenpairs(graph, num_eigenvectors=num_eigenvectors, operator=operator, which=which, dtype=dtype)[1]
 
 
+@full_precision
 def eigenpairs(
     graph: Any,
     *,
@@ -86,8 +90,8 @@ def eigenpairs(
     """
     if which not in ENDS:
         raise unknown_choice("which", which, ENDS)
-    if num_eigenvectors is not None and num_eigenvectors < 1:
-        raise ArgumentError(f"num_eigenvectors must be at least 1, or None for all, got {num_eigenvectors}")
+    if num_eigenvectors is not None:  # else all
+        num_eigenvectors = as_integer("num_eigenvectors", num_eigenvectors, 1)
     given = as_graph(graph)
     read = given.to("cpu")
     S = from_name(operator, read, torch.float64)

@@ -7,12 +7,32 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GCNConv, GINConv, GINEConv, GraphConv, LEConv, MessagePassing, SAGEConv, SGConv, TAGConv
+from torch_geometric.nn import (
+    MLP,
+    GCNConv,
+    GINConv,
+    GINEConv,
+    GraphConv,
+    LEConv,
+    MessagePassing,
+    SAGEConv,
+    SGConv,
+    TAGConv,
+)
+from torch_geometric.nn.aggr import MaxAggregation, MeanAggregation, MinAggregation, SumAggregation
+from torch_geometric.nn.dense import Linear
 
 from rfp.errors import ArgumentError, unknown_choice
 
 # Convolutions that take [B, n, d] as they are (each is held against one call a trajectory in the tests).
 BROADCASTING = (GCNConv, GINConv, GINEConv, GraphConv, LEConv, SAGEConv, SGConv, TAGConv)
+# What else may be inside them. A batch normalisation, say, would take the trajectories for a batch and the nodes for
+# channels; a module that nobody knows might do anything.
+_INSIDE = (
+    *(nn.Sequential, nn.ModuleList, nn.Identity, MLP, nn.Linear, Linear, nn.LayerNorm, nn.Dropout),
+    *(nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus),
+    *(SumAggregation, MeanAggregation, MaxAggregation, MinAggregation),
+)
 
 AGGREGATIONS = ("sum", "mean")
 
@@ -31,7 +51,7 @@ class DSS(nn.Module):
         shared: GNN₂; by default a copy of ``conv`` with newly drawn parameters.
         aggregation: ``"sum"``, or ``"mean"``, whose scale does not grow with B.
         broadcast: Whether both convolutions take ``[B, n, d]``; by default known for the types in
-            :data:`BROADCASTING` and otherwise taken to be false.
+            :data:`BROADCASTING`, as far as nothing inside them mixes nodes, and otherwise taken to be false.
 
     Shapes:
         ``[..., B, n, d] -> [..., B, n, d']``. Costs B + 1 convolutions.
@@ -60,8 +80,7 @@ class DSS(nn.Module):
         self.each = conv
         self.shared = _fresh_copy(conv) if shared is None else shared
         self.aggregation = aggregation
-        known = isinstance(self.each, BROADCASTING) and isinstance(self.shared, BROADCASTING)
-        self.broadcast = known if broadcast is None else broadcast
+        self.broadcast = _broadcasts(self.each) and _broadcasts(self.shared) if broadcast is None else broadcast
 
     def forward(self, x: Tensor, edge_index: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """``x`` ``[..., B, n, d]``; everything after ``edge_index`` (weights, edge features, ...) goes to both
@@ -78,12 +97,18 @@ class DSS(nn.Module):
 
 def call_over_leading(conv: nn.Module, x: Tensor, *args: Any, broadcast: bool, **kwargs: Any) -> Tensor:
     """``conv`` on ``[..., n, d]``: in one call if it broadcasts, else one call for each leading index."""
-    if broadcast or x.dim() == 2:
+    matrix = bool(args) and isinstance(args[0], Tensor) and args[0].layout != torch.strided  # multiplies [n, d] alone
+    if x.dim() == 2 or (broadcast and not matrix):
         out: Tensor = conv(x, *args, **kwargs)
         return out
     leading = x.shape[:-2]
     parts = [conv(one, *args, **kwargs) for one in x.reshape(-1, *x.shape[-2:])]
     return torch.stack(parts).view(*leading, *parts[0].shape)
+
+
+def _broadcasts(conv: nn.Module) -> bool:
+    """Whether a convolution is known to take ``[B, n, d]``; of another class, derived ones too, nobody knows."""
+    return type(conv) in BROADCASTING and all(type(part) in _INSIDE for part in conv.modules() if part is not conv)
 
 
 def _fresh_copy(conv: nn.Module) -> nn.Module:

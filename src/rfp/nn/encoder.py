@@ -78,6 +78,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
     ) -> None:
         super().__init__()
         if isinstance(settings, int):
+            if "num_channels" in arguments:
+                raise ArgumentError(f"num_channels is given twice: {settings} and {arguments['num_channels']}")
             arguments["num_channels"], settings = settings, None
         self.settings = Settings.of(settings, arguments)
         self.eval_draws = as_integer("eval_draws", eval_draws, 1)
@@ -170,12 +172,17 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         Args:
             graph: As in :meth:`draw`.
             number: How many. Memory grows with it; time far less, where a graph is too small to fill the device.
+
+        Raises:
+            ArgumentError: The module is in evaluation, which has one draw, or an operator is learned.
         """
         if self.learned:
             raise ArgumentError("draws of a learned operator change with its parameters; use draw() and complete()")
         if self.keep_draw:
             kept: Tensor = self.draw(graph)
             return kept.expand(number, *kept.shape)
+        if not self.training:
+            raise ArgumentError("draw_ahead() is for training draws; evaluation has one, which draw() returns")
         read = model_graph(graph)
         with without_autocast(read.device.type):
             features = torch.cat([draw_features(self._next_settings(), read) for _ in range(number)])
@@ -255,6 +262,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             return known
         if x is None:
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
+        # Under autocast the features may come from a layer that computes in half precision.
+        x = x.to(next(self.learned.parameters()).dtype) if x.dtype in (torch.bfloat16, torch.float16) else x
         storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
         replicas = storage.shape[:-5]
         predefined, learned = iter(known.steps), iter(_steps(storage))

@@ -27,6 +27,7 @@ from rfp.nn.model_graph import model_graph
 from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
 from rfp.nn.replicated import replicate
 from rfp.nn.trajectory_products import TrajectoryProducts
+from rfp.precision import full_precision
 from rfp.settings import Settings
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
 
@@ -357,6 +358,7 @@ class RFPModel(nn.Module):
         return graph.sizes.to(self.dtype).index_select(0, number)[:, None]
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @full_precision
     def _fixed_encoding(self, number: int, data: Any, graph: Graph) -> Tensor:
         transform = self.fixed[number]
         stored: Tensor | None = None if transform.attr_name is None else getattr(data, transform.attr_name, None)

@@ -9,9 +9,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, check_offsets_form
-from rfp.ragged import offsets
+from rfp.conversion import as_graph
+from rfp.errors import ArgumentError
+from rfp.graph import Graph, as_index, check_batch, check_offsets_form, offsets_of_batch
 
 # Attributes of a PyG batch with one row for each node.
 _NODE_ATTRIBUTES = ("x", "z", "pos")
@@ -46,17 +46,22 @@ def model_graph(
         ptr = attribute_of(graph, "ptr") if ptr is None else ptr
         batch = attribute_of(graph, "batch") if batch is None else batch
         edge_weight = attribute_of(graph, "edge_weight") if edge_weight is None else edge_weight
+    elif attribute_of(graph, "adj_t") is not None:
+        read = as_graph(graph)
+        edge_index, num_nodes = read.edge_index, read.num_nodes
+        ptr = read.ptr if ptr is None and batch is None else ptr
+        edge_weight = read.edge_weight if edge_weight is None else edge_weight
     else:
         raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
+    if not edge_index.is_floating_point() and edge_index.dtype != torch.bool:
+        edge_index = as_index(edge_index)
     on_host = edge_index.device.type == "cpu"
     if ptr is not None:
         check_offsets_form(ptr)
     if batch is not None:
-        _check_batch(batch, num_nodes, values=on_host)
-        if ptr is None:
-            ptr = offsets(torch.bincount(batch))
-        elif on_host:
-            ptr = _of_both(batch, ptr, given=loaded is None)
+        check_batch(batch, num_nodes, values=on_host)
+        if ptr is None or on_host:
+            ptr = offsets_of_batch(batch, ptr, given=loaded is None)
         elif loaded is not None and _is_of_a_whole(loaded, ptr, num_nodes):
             ptr = torch.searchsorted(batch, torch.arange(ptr.numel(), device=batch.device))
     if edge_weight is not None:
@@ -75,26 +80,6 @@ def model_graph(
     if on_host:
         read.check_values()
     return read
-
-
-def _check_batch(batch: Tensor, num_nodes: int, *, values: bool) -> None:
-    if batch.shape != (num_nodes,) or batch.is_floating_point() or batch.dtype == torch.bool:
-        raise GraphError(
-            f"batch must have the graph number of each of the {num_nodes} nodes, got {batch.dtype} of shape "
-            f"{list(batch.shape)}"
-        )
-    if values and num_nodes and (int(batch[0]) < 0 or bool((batch.diff() < 0).any())):
-        raise GraphError("batch must ascend from 0, since the nodes of a graph stand together; sort the nodes by graph")
-
-
-def _of_both(batch: Tensor, ptr: Tensor, *, given: bool) -> Tensor:
-    """``ptr``, or what ``batch`` says, where it is an object's own: PyG's ``subgraph`` leaves an old one there."""
-    counted = torch.bincount(batch, minlength=ptr.numel() - 1)
-    if torch.equal(counted, ptr.diff().to(counted.device)):
-        return ptr
-    if given:
-        raise GraphError("batch and ptr do not say the same of which node is of which graph; give one of them alone")
-    return offsets(counted)
 
 
 def sizes_on_host(data: Any, ptr: Tensor | None, num_nodes: int) -> tuple[int, int] | None:

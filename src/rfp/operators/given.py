@@ -146,6 +146,11 @@ def as_operator(
         resolved = from_matrix(operator, dtype)
     elif hasattr(type(operator), "__matmul__") and hasattr(operator, "num_nodes"):
         resolved = operator  # not isinstance(..., Operator): that would evaluate `symmetric`, which costs O(m)
+    elif isinstance(operator, torch.nn.Module):
+        raise ArgumentError(
+            f"{type(operator).__name__} is a module, which makes an operator of node features inside a model: give "
+            "it to rfp.nn.RandomFeaturePropagation (a module that maps states to states: its forward)"
+        )
     elif callable(operator):
         resolved = FunctionOperator(operator, graph.num_nodes)
     else:

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from rfp.conversion import as_graph
 from rfp.operators import MatrixOperator
+from rfp.precision import full_precision
 from rfp.products.channel_means import PowerEstimate, checked_pairs
 from rfp.products.draw import DrawArguments
 from rfp.products.samples import drawn_type, form_of, samples_from, samples_of_graph
 from rfp.settings import as_integer
 
 
+@full_precision
 def diagonal(
     source: Any,
     *,
@@ -54,6 +56,7 @@ def diagonal(
     return samples.estimate(None)
 
 
+@full_precision
 def pairs(
     source: Any,
     edge_index: Tensor,
@@ -90,6 +93,7 @@ def pairs(
     return samples.estimate(checked_pairs("edge_index", edge_index, samples.graph.num_nodes, samples.graph.device))
 
 
+@full_precision
 def return_probabilities(
     graph: Any, *, walk_length: int = 16, exact: bool = False, **draw: Unpack[DrawArguments]
 ) -> PowerEstimate:

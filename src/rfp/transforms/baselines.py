@@ -17,7 +17,13 @@ from rfp.errors import ArgumentError
 from rfp.features import Distribution
 from rfp.graph import Graph
 from rfp.normalization import NormalizationChoice
+from rfp.settings import Settings
 from rfp.transforms.node_encoding import NodeEncodingTransform
+
+
+def _how_many(operators: Any) -> int:
+    """Operators that these stand for: of ``NAME.both`` two."""
+    return len(Settings(operators=operators).operators)
 
 
 @functional_transform("add_random_node_features")
@@ -110,7 +116,7 @@ class AddNodeFeaturePropagationPE(NodeEncodingTransform):
         )
 
     def width(self, in_channels: int) -> int:
-        return len(self.operators) * (self.num_steps + 1) * in_channels
+        return _how_many(self.operators) * (self.num_steps + 1) * in_channels
 
 
 @functional_transform("add_sign_features")
@@ -127,7 +133,7 @@ class AddSIGNFeatures(NodeEncodingTransform):
         return baselines.sign(graph, x=x, num_steps=self.num_steps, operators=self.operators)
 
     def width(self, in_channels: int) -> int:
-        return len(self.operators) * (self.num_steps + 1) * in_channels
+        return _how_many(self.operators) * (self.num_steps + 1) * in_channels
 
 
 @functional_transform("add_sgc_features")

@@ -10,7 +10,7 @@ from torch_geometric.transforms import BaseTransform
 
 from rfp.hetero import encode_hetero
 from rfp.settings import Settings
-from rfp.transforms.node_encoding import attach
+from rfp.transforms.node_encoding import attach, tell_slices
 
 
 @functional_transform("add_hetero_random_feature_propagation_pe")
@@ -43,7 +43,7 @@ class AddHeteroRandomFeaturePropagationPE(BaseTransform, Settings):  # type: ign
         if isinstance(data, list | tuple):
             return [self(one) for one in data]
         for node_type, rows in encode_hetero(data, Settings.of(self, {}), relations=self.relations).items():
-            attach(data[node_type], rows, self.attr_name)
+            tell_slices(data, attach(data[node_type], rows, self.attr_name), node_type)
         return data
 
     def __repr__(self) -> str:

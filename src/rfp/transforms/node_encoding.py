@@ -52,10 +52,7 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
             return self._encode_list(data)
         values = self.encode_nodes(as_graph(data), self._features(data))
         name = attach(data, values, self.attr_name)
-        if isinstance(data, Batch) and hasattr(data, "_slice_dict"):
-            # So that `batch[i]` and `batch.to_data_list()` give the attribute back too.
-            data._slice_dict = {**data._slice_dict, name: data.ptr.cpu()}
-            data._inc_dict = {**data._inc_dict, name: torch.zeros(data.num_graphs, dtype=torch.long)}
+        tell_slices(data, name)
         return data
 
     def apply_to(self, dataset: Any) -> Any:
@@ -89,12 +86,19 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
         if not graphs:
             return []
         sizes = [int(data.num_nodes) for data in graphs]
-        x = torch.cat([self._features(data) for data in graphs]) if self.needs_x else None  # type: ignore[misc]
+        x = self._features_of_list(graphs) if self.needs_x else None
         values = self.encode_nodes(_graph_of_list(graphs, sizes), x)
         out = [copy.copy(data) for data in graphs]
         for data, rows in zip(out, torch.split(values, sizes), strict=True):
-            attach(data, rows, self.attr_name)
+            tell_slices(data, attach(data, rows, self.attr_name))
         return out
+
+    def _features_of_list(self, graphs: Sequence[Any]) -> Tensor:
+        each: list[Any] = [self._features(data) for data in graphs]
+        widths = sorted({x.size(1) for x in each})
+        if len(widths) > 1:
+            raise ArgumentError(f"x has {widths[0]} columns in one graph of the list and {widths[-1]} in another")
+        return torch.cat(each)
 
     def _features(self, data: Any) -> Tensor | None:
         x = data.x if self.needs_x else None
@@ -131,6 +135,23 @@ def attach(data: Any, values: Tensor, attr_name: str | None) -> str:
         raise ArgumentError(f"x holds integers that {dtype} cannot; store the encoding under an attr_name of its own")
     data.x = torch.cat([x.to(dtype), flat.to(x.device, dtype)], dim=-1)
     return "x"
+
+
+def tell_slices(data: Any, name: str, node_type: str | None = None) -> None:
+    """Let a ``Batch`` know where the rows of a new attribute of nodes begin, so that ``batch[i]`` has it too.
+
+    Args:
+        data: Anything; nothing is done for what is no batch of a loader.
+        name: Of the attribute.
+        node_type: Whose nodes, of a ``HeteroData``.
+    """
+    if not isinstance(data, Batch) or not hasattr(data, "_slice_dict"):
+        return
+    ptr = (data if node_type is None else data[node_type]).ptr.cpu()
+    for known, new in (("_slice_dict", ptr), ("_inc_dict", torch.zeros(len(ptr) - 1, dtype=torch.long))):
+        all_of_them = getattr(data, known)
+        own = {name: new} if node_type is None else {node_type: {**all_of_them.get(node_type, {}), name: new}}
+        setattr(data, known, {**all_of_them, **own})
 
 
 def _graph_of_list(graphs: Sequence[Any], sizes: list[int]) -> Graph:

@@ -24,6 +24,7 @@ from rfp.backends.learned.triton_dense import dense_backward_kernel, dense_forwa
 from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
 from rfp.normalization import Events
 from rfp.operators import DenseBlock, blocks_of
+from rfp.precision import full_precision
 from rfp.rounding import rounding_unit
 from rfp.triton_launch import on_device
 
@@ -138,6 +139,7 @@ class _Trajectories(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @full_precision
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         plan: _Plan = ctx.plan
         out, *matrices = ctx.saved_tensors

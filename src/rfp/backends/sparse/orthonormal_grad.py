@@ -27,6 +27,7 @@ from torch.autograd.function import once_differentiable
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.backends.sparse.segments import Segments
 from rfp.normalization import Events
+from rfp.precision import full_precision
 from rfp.rounding import Rounding
 
 # Relative size of a pivot below which the gradient is limited. At 1e-4 a float32 gradient still has three digits.
@@ -51,6 +52,7 @@ class _GuardedQR(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @full_precision
     def backward(ctx: Any, grad_q: Tensor, _: None) -> tuple[Tensor, None, None]:
         q, r = ctx.saved_tensors
         segments: Segments = ctx.segments
