@@ -156,3 +156,15 @@ def test_inputs_are_recognised_under_any_name(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="is the input"):
         refuse_to_replace_inputs([tmp_path / "nowhere"], [tmp_path / "missing"])
     refuse_to_replace_inputs(["-", source], [tmp_path / "new", "-"])
+
+
+def test_processes_of_one_number_in_two_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    path = tmp_path / "x"
+    with atomic_files([path]) as (mine,):
+        mine.write(b"mine")
+        with atomic_files([path]) as (other,):
+            other.write(b"the other's")
+        assert path.read_bytes() == b"the other's"
+    assert path.read_bytes() == b"mine"
+    assert list(tmp_path.iterdir()) == [path]

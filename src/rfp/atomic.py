@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -21,7 +22,7 @@ except ImportError:  # pragma: no cover - Windows has no such locks
 
 _HAS_LOCKS = flock is not None
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# An unfinished file: a dot, the final name, the number of the process that writes it.
+# An unfinished file: a dot, the final name, a number of its own, that of the process that writes it.
 _PART = re.compile(r"\..+\.(\d+)\.part")
 
 
@@ -40,7 +41,9 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
         WriteError: The folder is missing or closed to us, or the disk is full.
     """
     targets = [Path(os.path.realpath(path)) for path in paths]  # through a link, not over it
-    parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
+    # Numbers of processes are those of a machine or a container: two may have the same one and write to one folder.
+    own = f"{uuid.uuid4().hex[:8]}.{os.getpid()}"
+    parts = [target.with_name(f".{target.name}.{own}.part") for target in targets]
     for folder in dict.fromkeys(target.parent for target in targets):
         for left in remove_abandoned(folder):
             sys.stderr.write(f"rfp: note: removed {left}, the unfinished file of a run that was killed\n")
@@ -76,15 +79,24 @@ def _open_part(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for the same folder; where there are no locks, go on at once."""
+def alone_in(folder: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder; where there are no locks, go on at once.
+
+    Args:
+        folder: Which.
+        waits: Called if there is one.
+    """
     if not _HAS_LOCKS:
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks
-            flock(handle, LOCK_EX)
+            try:
+                flock(handle, LOCK_EX | LOCK_NB)
+            except BlockingIOError:
+                waits()
+                flock(handle, LOCK_EX)
         yield
     finally:
         os.close(handle)

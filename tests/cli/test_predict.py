@@ -83,6 +83,17 @@ def test_bad_input(trained: Path, tmp_path: Path) -> None:
         rfp("predict", tmp_path, "--node", "n1")
 
 
+def test_data_that_have_changed_since_the_training(trained: Path) -> None:
+    edges = trained.parents[2] / "data" / "edges.csv"
+    before = edges.read_text()
+    for now in (before.replace("n3,", "n4,"), before.replace("n3", "ann")):  # another edge, another name
+        edges.write_text(now)
+        with pytest.raises(FileError, match=r"best\.ckpt: trained on other data: the files in .* have changed since"):
+            rfp("predict", trained, "--node", "n5", "--device", "cpu")
+    edges.write_text(before)
+    rfp("predict", trained, "--node", "n5", "--device", "cpu")
+
+
 def test_a_model_of_something_else(tmp_path: Path) -> None:
     config = {
         "data": {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.5, 0.25, 0.25]},

@@ -104,3 +104,9 @@ def test_results_and_errors_come_back_and_how_far_it_is(tmp_path: Path) -> None:
     assert [r.metrics for r in there.runs] == [r.metrics for r in here.runs]
     assert len(list(tmp_path.rglob("*.json"))) == 1
     assert (tmp_path / "ticks").read_text() == "KarateClub a: 1 of 2\nKarateClub a: 2 of 2\n"
+
+
+def test_replicas_that_find_too_little_memory_on_a_cpu_are_tried_again(tmp_path: Path) -> None:
+    kind, reason = _train(CONFIG.to_dict(), [0], [0], {"results": tmp_path, "device": "cpu", "memory_share": 1e-9}, 1.0)
+    assert _ERRORS[kind] is NoRoomError
+    assert reason.startswith("out of memory: a model alone needs more than")

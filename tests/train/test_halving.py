@@ -13,6 +13,7 @@ from rfp.errors import ArgumentError
 from rfp.train import RunConfig
 from rfp.train.halving import (
     FINAL,
+    IN_PROGRAM,
     LONGER,
     SCREEN,
     Halving,
@@ -20,6 +21,7 @@ from rfp.train.halving import (
     design,
     next_step,
     outer_values,
+    point_text,
     takes_up,
     tried_values,
 )
@@ -238,3 +240,18 @@ def test_part_of_a_config() -> None:
     assert CONFIG.key != replace(CONFIG, halving=replace(HALVING, tries=9)).key
     plain = RunConfig.from_dict({"data": "texas", "search": SEARCH})
     assert "halving" not in plain.to_dict()
+
+
+@pytest.mark.parametrize("also", [{"model.hidden_channels": 48}, {"model.num_layers": 3}])
+def test_what_is_tried_also_has_no_neighbours_and_takes_no_tries(also: dict[str, Any]) -> None:
+    """Whether the space has fewer combinations than tries, or a larger search takes up a smaller one."""
+    few = replace(HALVING, tries=4, designed=2, also=also, apart=())
+    before = searched(few)
+    after = searched(replace(few, tries=8), before)
+    own = [trial for trial in after if trial.stage == SCREEN and not also.items() <= trial.values.items()]
+    assert len(own) == 8
+    assert all(outer_values(trial.values).keys() == {*SEARCH} - {*IN_PROGRAM} for trial in own)
+    small = {**SEARCH, "model.hidden_channels": [8, 16], "model.backbone": ["mlp"], "model.residual": [True]}
+    plain = {"data": "texas", "search": small, "halving": replace(few, tries=36).to_dict()}
+    screened = [t for t in searched(few, config=RunConfig.from_dict(plain)) if t.stage == SCREEN]
+    assert len({point_text(outer_values(t.values)) for t in screened}) == len(screened)

@@ -100,3 +100,8 @@ def test_dense_graphs(club: LoadedTask) -> None:
         assert negatives <= {(0, 1), (0, 2), (0, 3)}
     with pytest.raises(ArgumentError, match="every pair of nodes is a training edge"):
         TrainingPairs(replace(club, held_out=HeldOut(pairs, {})), batch_size=300, seed=0)
+
+
+def test_a_graph_of_fewer_edges_than_a_batch_has_some_left(club: LoadedTask) -> None:
+    batches = TrainingPairs(club, batch_size=1000, seed=0)
+    assert [batch.graph.num_edges for batch in batches] == [66, 66]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rfp.train.plain_yaml import parse_yaml
+from rfp.train.plain_yaml import KeyTwiceError, parse_yaml
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,12 @@ def test_values(text: str, value: Any) -> None:
 def test_no_code() -> None:
     with pytest.raises(yaml.YAMLError):
         parse_yaml("!!python/object/apply:os.system ['true']")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\nb: 2\na: 3", "{b: {c: 1}, d: [{e: 1,\n\ne: 1}]}", "x: &x {a: 1}\ny:\n  <<: *x\n  a: 2\n  a: 3"]
+)
+def test_a_key_is_there_once(text: str) -> None:
+    with pytest.raises(KeyTwiceError, match=r"^line [35]: '[ae]' is there twice; keep one of them$"):
+        parse_yaml(text)
+    assert parse_yaml("x: &x {a: 1}\ny:\n  <<: *x\n  a: 2")["y"] == {"a": 2}

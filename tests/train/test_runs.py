@@ -1,15 +1,18 @@
 """From a config to a result file: engines, resuming, searching, refusing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from rfp.errors import ArgumentError
+from rfp.data import load
+from rfp.errors import ArgumentError, FileError
 from rfp.train import RunConfig, Workspace, read_result, run
 from rfp.train.lightning_run import fit as fit_alone
-from rfp.train.node_grid import train_nodes
+from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.search import SearchSettings
 
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
@@ -274,3 +277,45 @@ def test_replicas_have_one_device_and_say_so() -> None:
     said: list[str] = []
     run(config(CLUB), splits=[0], workspace=Workspace(device="cpu", num_devices=2, say=said.append))
     assert said == ['replicas train on one device; for several, one run at a time: training.engine: "lightning"']
+
+
+def write_clubs(folder: Path, edges: str, labels: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "edges.csv").write_text("source,target\n" + "\n".join(edges.split()))
+    parts = zip(labels, ("train", "val", "test") * len(labels), strict=False)
+    (folder / "nodes.csv").write_text(
+        "node,label,split\n" + "\n".join(f"{i},{label},{part}" for i, (label, part) in enumerate(parts))
+    )
+
+
+@pytest.mark.parametrize("engine", ["replicas", "lightning"])
+def test_data_of_ones_own_that_have_changed_are_told_from_those_of_before(tmp_path: Path, engine: str) -> None:
+    data = tmp_path / "data"
+    workspace = Workspace(results=tmp_path / "r", checkpoints=tmp_path / "c", device="cpu")
+    settings = config({"path": str(data)}, engine=engine)
+    write_clubs(data, "0,1 1,2 3,4 4,5 2,3", "aaabbb")
+    first = run(settings, workspace=workspace)
+    write_clubs(data, "0,1 1,2 3,4 4,5 2,3", "aaabbb")  # the same again
+    assert run(settings, workspace=workspace).runs == first.runs
+    write_clubs(data, "0,1 1,2 3,4 4,5 5,0", "aaabbb")
+    with pytest.raises(FileError, match=r"json: made with other data: the files that data.path names have changed"):
+        run(settings, seeds=[0, 1], workspace=workspace)
+    if engine == "lightning":
+        with pytest.raises(FileError, match=r"last.ckpt: made with other data"):
+            run(settings, workspace=replace(workspace, results=tmp_path / "other"))
+    anew = run(settings, workspace=workspace, resume=False)
+    assert anew.data_digest != first.data_digest
+
+
+def test_tuples_are_searched_as_a_file_has_them() -> None:
+    operators = [("adjacency",), ("random_walk",)]
+    settings = config(CLUB, search={"model.encodings.0.operators": operators})
+    assert settings.search["model.encodings.0.operators"] == (["adjacency"], ["random_walk"])
+
+
+def test_a_part_of_a_split_that_is_empty_is_told_before_training() -> None:
+    loaded = load(CLUB)
+    none = {**loaded.masks, "val": torch.zeros_like(loaded.masks["val"])}
+    trainer = NodeTrainer(config(CLUB), replace(loaded, masks=none), torch.device("cpu"))
+    with pytest.raises(ArgumentError, match="split 0 of 'KarateClub' has nothing in its val part"):
+        train_nodes(trainer, seeds=[0], splits=[0])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rfp.errors import ArgumentError, MissingExtraError, NumericalError
+from rfp.errors import ArgumentError, FileError, MissingExtraError, NumericalError
 from rfp.train.run_config import RunConfig
 from rfp.train.search import PAPER_GRID, SearchSettings, TellScore, paper_grid, search_values
 
@@ -189,3 +190,72 @@ def test_without_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"a search needs optuna: pip install 'torch-rfp\[train\]'"):
         search_values(grid_3x2(), Counted(), higher_is_better=False)
+
+
+def large() -> RunConfig:
+    return config(training__lr=[i / 100 for i in range(1, 11)], model__dropout=[i / 20 for i in range(10)])
+
+
+def far(tried: RunConfig, report: TellScore) -> float:
+    return abs(tried.training.lr - 0.04) + abs(tried.model["dropout"] - 0.2)
+
+
+def test_a_search_that_was_cut_finds_what_it_would_have_found(tmp_path: Path) -> None:
+    settings = SearchSettings(trials=16, sampler="tpe")
+    whole = search_values(large(), far, higher_is_better=False, settings=settings)
+    for cut_at in (3, 11):
+        points = itertools.count()
+
+        def cut(tried: RunConfig, report: TellScore, points: Any = points, cut_at: int = cut_at) -> float:
+            if next(points) == cut_at:
+                raise KeyboardInterrupt
+            return far(tried, report)
+
+        storage = tmp_path / str(cut_at) / "search.journal"
+        with pytest.raises(KeyboardInterrupt):
+            search_values(large(), cut, higher_is_better=False, settings=settings, storage=storage)
+        rest = search_values(large(), far, higher_is_better=False, settings=settings, storage=storage)
+        assert rest == whole
+
+
+def test_a_torn_journal_goes_on_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    storage = tmp_path / "search.journal"
+    found = search_values(grid_3x2(), Counted(), higher_is_better=False, storage=storage)
+    content = storage.read_bytes()
+    storage.write_bytes(content[: len(content) // 2])
+    assert search_values(grid_3x2(), Counted(), higher_is_better=False, storage=storage).best == found.best
+    storage.write_bytes(b"{nothing\n" + content)
+    with pytest.raises(FileError, match=r"search\.journal: damaged journal of a search .*; remove it"):
+        search_values(grid_3x2(), Counted(), higher_is_better=False, storage=storage)
+
+
+ANOTHER = """
+import sys
+from functools import partial
+from pathlib import Path
+from rfp.train.run_config import RunConfig
+from rfp.train.search import search_values
+trained = []
+config = RunConfig.from_dict({"data": "zinc", "search": {"training.lr": [1e-3, 1e-2], "model.num_layers": [2]}})
+def objective(config, report):
+    trained.append(config)
+    return 1.0
+search_values(config, objective, higher_is_better=False, say=partial(print, flush=True), storage=Path(sys.argv[1]))
+print(len(trained))
+"""
+
+
+@pytest.mark.slow
+def test_another_process_waits_and_takes_what_was_found(tmp_path: Path) -> None:
+    storage, others = tmp_path / "search.journal", []
+
+    def slow(tried: RunConfig, report: TellScore) -> float:
+        if not others:
+            others.append(subprocess.Popen([sys.executable, "-c", ANOTHER, storage], stdout=subprocess.PIPE, text=True))
+            assert "another process is at it" in others[0].stdout.readline()
+        return 1.0
+
+    space = config(training__lr=[1e-3, 1e-2], model__num_layers=[2])
+    search_values(space, slow, higher_is_better=False, storage=storage)
+    (other,) = others
+    assert other.communicate(timeout=120)[0].splitlines()[-1] == "0"

@@ -10,6 +10,7 @@ from typing import Any
 
 from rfp.data import geom_gcn, ogb, planetoid, zinc
 from rfp.data.cleaned_graphs import drop_features, normalize_features, remove_self_loops, symmetrize
+from rfp.data.content_digest import content_digest
 from rfp.data.counting import generate_counting, read_counting
 from rfp.data.counting_generator import PUBLISHED_FILE, TARGETS
 from rfp.data.data_config import DataConfig
@@ -219,10 +220,12 @@ def load(
     loaded = replace(loaded, graphs=graphs)
     if loaded.links is None and "link" in (config.level, loaded.task.level.name):
         known = loaded.task.metric if loaded.task.kind == "link" else DEFAULT_METRIC
-        return link_task(graphs, config, loaded.task.name, loaded.source, metric=known)
-    if loaded.links is None and config.random_split is None:
-        _check_own_splits(config, loaded)
-    return loaded if config.target is None else loaded.only_target(config.target)
+        loaded = link_task(graphs, config, loaded.task.name, loaded.source, metric=known)
+    else:
+        if loaded.links is None and config.random_split is None:
+            _check_own_splits(config, loaded)
+        loaded = loaded if config.target is None else loaded.only_target(config.target)
+    return loaded if config.path is None else replace(loaded, digest=content_digest(loaded))
 
 
 def _check_own_splits(config: DataConfig, loaded: LoadedTask) -> None:

@@ -32,6 +32,8 @@ class LoadedTask:
         links: For a link task: its edges, which are the rows of ``y`` and of the masks. ``graphs`` has none of them.
         held_out: For a link task at one split (:meth:`at_split`): what is to be predicted. ``graphs`` has the training
             edges.
+        digest: Of the content (:func:`~rfp.data.content_digest.content_digest`), where that is of files that may change
+            under the same name; else empty.
     """
 
     task: Task
@@ -44,6 +46,7 @@ class LoadedTask:
     notes: tuple[str, ...] = ()
     links: LinkEdges | None = None
     held_out: HeldOut | None = None
+    digest: str = ""
 
     def __post_init__(self) -> None:
         expected = int(self.row_ptr[-1])
@@ -83,6 +86,12 @@ class LoadedTask:
             last = f"0 to {self.num_splits - 1}" if self.num_splits > 1 else "0, the only one"
             raise ArgumentError(f"split {split} of {self.task.name!r} does not exist; expected {last}")
         return self.masks[part][:, split].nonzero().squeeze(1)
+
+    def check_parts(self, split: int) -> None:
+        """Raise where nothing could be learned, chosen or tested on a split."""
+        for part in PARTS:
+            if not len(self.rows(part, split)):
+                raise ArgumentError(f"split {split} of {self.task.name!r} has nothing in its {part} part")
 
     def at_split(self, split: int) -> LoadedTask:
         """The data as training may see it: of a link task the graph then has the training edges of this split alone."""

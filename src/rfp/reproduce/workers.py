@@ -135,11 +135,13 @@ def _train(
         run(RunConfig.from_dict(config), seeds=seeds, splits=splits, workspace=workspace)
     except OutOfTime as error:
         return "time", str(error)
-    except RFPError as error:
-        return "file" if isinstance(error, FileError) else "argument", str(error)
-    except (MemoryError, RuntimeError) as error:
+    except (RFPError, MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
-            raise
+            if not isinstance(error, RFPError):
+                raise
+            return "file" if isinstance(error, FileError) else "argument", str(error)
+        if isinstance(error, RFPError):  # which says what to do
+            return "memory", str(error)
         # After this torch lists the processes on the device, one sentence each.
         reason = str(error).splitlines()[0].split(" Process ")[0].split(" Including ")[0].rstrip(".")
         return "memory", f"{reason or type(error).__name__}; use fewer --jobs, or lower rfp.reproduce.hyperparameters"

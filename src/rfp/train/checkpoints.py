@@ -50,18 +50,46 @@ def write_checkpoint(content: Mapping[str, Any], path: Path) -> None:
         torch.save(dict(content), file)
 
 
-def identity(config: RunConfig, seed: int, split: int) -> dict[str, Any]:
-    """What a checkpoint must have been made with to be continued."""
-    return {"format": CHECKPOINT_FORMAT, "config": config.to_dict(), "seed": seed, "split": split}
+def identity(config: RunConfig, seed: int, split: int, data: str = "") -> dict[str, Any]:
+    """What a checkpoint must have been made with to be continued.
+
+    Args:
+        config: Of the run.
+        seed: Of the run.
+        split: Of the run.
+        data: Digest of data of one's own.
+    """
+    return {"format": CHECKPOINT_FORMAT, "config": config.to_dict(), "seed": seed, "split": split, "data": data}
 
 
-def check_identity(path: Path, content: Mapping[str, Any], config: RunConfig, seed: int, split: int) -> None:
+def check_data(path: Path, there: str, here: str) -> None:
+    """Raise if what a file holds was made with other data than there are now under the same name.
+
+    Args:
+        path: The file.
+        there: Digest of its data; of a file that is older than digests none.
+        here: Digest of the data.
+
+    Raises:
+        FileError: They differ.
+    """
+    if there and here and there != here:
+        raise FileError(
+            f"{path}: made with other data: the files that data.path names have changed since. Begin anew with "
+            "--no-resume (resume=False), or choose another folder"
+        )
+
+
+def check_identity(
+    path: Path, content: Mapping[str, Any], config: RunConfig, seed: int, split: int, data: str = ""
+) -> None:
     """Raise if a checkpoint is of another run.
 
     Raises:
         FileError: Naming what differs.
     """
     own = content[OWN]
+    check_data(path, own.get("data", ""), data)
     there = {**_flat(_with_defaults(path, own["config"])), "seed": own["seed"], "split": own["split"]}
     here = {**_flat(config.to_dict()), "seed": seed, "split": split}
     there.pop("name", None), here.pop("name", None)

@@ -142,8 +142,7 @@ def next_step(
 ) -> HalvingStep | None:
     """What is to be trained after these trials; ``None`` when the choice can be made."""
     screened = [trial for trial in trials if trial.stage == SCREEN]
-    tried = {point_text(outer_values(trial.values)) for trial in screened}
-    point = next(_points(config, halving, screened, tried), None)
+    point = next(_points(config, halving, screened), None)
     if point is not None:
         pairs = tuple((lr, wd) for lr in config.search[IN_PROGRAM[0]] for wd in config.search[IN_PROGRAM[1]])
         few = tuple(splits[: halving.screen_splits])
@@ -166,14 +165,25 @@ def next_step(
     return None
 
 
-def _points(
-    config: RunConfig, halving: Halving, screened: Sequence[Trial], tried: set[str]
-) -> Iterator[dict[str, Any]]:
-    """What the screen may try next, the first first; the only point of a search of pairs alone has no values."""
-    if len(tried) < halving.tries:
+def _points(config: RunConfig, halving: Halving, screened: Sequence[Trial]) -> Iterator[dict[str, Any]]:
+    """What the screen may try next, the first first; the only point of a search of pairs alone has no values.
+
+    Those that are tried ``also`` neither count for ``tries`` nor have neighbours, wherever the search was cut, unless
+    they are of the search's own values.
+    """
+    also = tried_also(config, halving)
+    apart = {point_text(point) for point in also if not _is_searched(config, point)}
+    tried = {point_text(outer_values(trial.values)) for trial in screened}
+    if len(tried - apart) < halving.tries:
+        own = [trial for trial in screened if point_text(outer_values(trial.values)) not in apart]
         yield from (point for point in design(config, halving) if point_text(point) not in tried)
-        yield from _neighbours(config, halving, screened, tried)
-    yield from (point for point in tried_also(config, halving) if point_text(point) not in tried)
+        yield from _neighbours(config, halving, own, tried)
+    yield from (point for point in also if point_text(point) not in tried)
+
+
+def _is_searched(config: RunConfig, point: Mapping[str, Any]) -> bool:
+    """Whether all values of a combination are among those that are searched."""
+    return all(value in config.search.get(key, ()) for key, value in point.items())
 
 
 def tried_also(config: RunConfig, halving: Halving) -> list[dict[str, Any]]:

@@ -105,9 +105,7 @@ def _trained(
         from rfp.train.several_devices import train_on_several
         from rfp.train.training_loop import TrainingLoop
 
-    for part in ("train", "val", "test"):
-        if not len(loaded.rows(part, split)):
-            raise ArgumentError(f"split {split} of {loaded.task.name!r} has nothing in its {part} part")
+    loaded.check_parts(split)
     started = time.perf_counter()
     cuda = device.type == "cuda"
     with torch.random.fork_rng([device] if cuda else []), quiet():
@@ -161,7 +159,7 @@ def _resume(loop: TrainingLoop, folder: Path, wanted: bool, say: Callable[[str],
             file.unlink()
         return False
     content = read_checkpoint(last)
-    check_identity(last, content, loop.config, loop.seed, loop.split)
+    check_identity(last, content, loop.config, loop.seed, loop.split, loop.loaded.digest)
     loop.restore(content)
     say(f"continuing from epoch {loop.history.epochs} of {last}")
     return True

@@ -38,7 +38,7 @@ class TrainingPairs:
 
     Args:
         loaded: A link task at its split, on the device.
-        batch_size: Edges in a batch.
+        batch_size: Edges in a batch; half of them at most.
         seed: Seed of partition, order and negatives.
         share: (rank, number of processes): process r of p gets pairs r, r + p, … of each batch.
         encode: The unchanging encodings of a graph.
@@ -65,7 +65,8 @@ class TrainingPairs:
             raise ArgumentError(f"{loaded.source}: every pair of nodes is a training edge, so there are no negatives")
         generator = torch.Generator().manual_seed(training_seed(seed + _PARTITION, 0))
         order = torch.randperm(count, generator=generator).to(device)
-        self.batches = torch.tensor_split(order, max(1, -(-count // batch_size)))  # of nearly equal size
+        # Of nearly equal size; two at least, or the graph without the edges of a batch would have none.
+        self.batches = torch.tensor_split(order, min(count, max(2, -(-count // batch_size))))
         kept = 32 * count * len(self.batches)
         self._keep = kept <= _KEPT_BYTES
         self._graphs: dict[int, tuple[Graph, dict[str, Tensor]]] = {}

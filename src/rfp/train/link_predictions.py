@@ -64,6 +64,10 @@ class LinkPredictor:
         own = content[OWN]
         self.config = RunConfig.from_dict(own["config"])
         loaded = load(self.config.data, data_root=data_root)
+        if own.get("data", "") != loaded.digest and own.get("data"):
+            raise FileError(
+                f"{path}: trained on other data: the files in {loaded.source} have changed since; train again"
+            )
         if loaded.links is None:
             raise ArgumentError(f"{path}: a model of {loaded.task.level} predictions; links are asked of a link model")
         self.loaded: LoadedTask = loaded.at_split(own["split"]).to(device)

@@ -17,6 +17,8 @@ from rfp.errors import ArgumentError, FileError
 from rfp.train.run_config import RunConfig
 
 RESULT_FORMAT = "rfp-result-1"
+# Fields that a file has only where they are not empty.
+_OFTEN_EMPTY = ("alternatives", "data_digest")
 # Scores that people read in percent.
 _PERCENT = ("accuracy", "roc_auc", "average_precision", *LINK_METRICS)
 
@@ -108,6 +110,7 @@ class Result:
         notes: What must be said beside these numbers.
         alternatives: Runs of the best by validation among a part of the points, such as ``"model.embed=linear"``, where
             the choice fell on another.
+        data_digest: Of data of one's own, whose files may change.
     """
 
     config: RunConfig
@@ -119,6 +122,7 @@ class Result:
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     alternatives: Mapping[str, tuple[RunRecord, ...]] = field(default_factory=dict)
+    data_digest: str = ""
 
     @property
     def is_tested(self) -> bool:
@@ -176,14 +180,16 @@ class Result:
         plain["runs"] = [asdict(run) for run in self.runs]
         plain["trials"] = [trial.to_dict() for trial in self.trials]
         plain["alternatives"] = {name: [asdict(run) for run in runs] for name, runs in self.alternatives.items()}
-        if not self.alternatives:
-            del plain["alternatives"]
+        for name in _OFTEN_EMPTY:
+            if not plain[name]:
+                del plain[name]
         return {"format": RESULT_FORMAT, "key": self.config.key, **plain}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
         """Read back what :meth:`to_dict` wrote."""
-        plain = {f.name: values[f.name] for f in fields(cls) if f.name != "alternatives"}
+        plain = {f.name: values[f.name] for f in fields(cls) if f.name not in _OFTEN_EMPTY}
+        plain["data_digest"] = values.get("data_digest", "")
         plain["config"] = RunConfig.from_dict(plain["config"])
         plain["runs"] = tuple(map(RunRecord.from_dict, plain["runs"]))
         plain["trials"] = tuple(Trial.from_dict(trial) for trial in plain["trials"])

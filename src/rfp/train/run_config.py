@@ -168,6 +168,9 @@ class RunConfig:
                     f"search: {key} cannot be searched, only values of the model and of the training (model.*, "
                     "training.*): the data and the engine are the same for all; make a config of each"
                 )
+        # As a file has them: a tuple among them would be no list that was read back.
+        plain = {key: tuple(as_plain(value) for value in values) for key, values in self.search.items()}
+        object.__setattr__(self, "search", plain)
         if self.search:
             self._with_values({key: values[0] for key, values in self.search.items()})  # raises if there is no such key
         if self.halving is not None:
@@ -261,12 +264,14 @@ def read_config(path: Path) -> RunConfig:
     """A config from a YAML or JSON file; ``name`` is the file's name unless it says otherwise."""
     import yaml
 
-    from rfp.train.plain_yaml import parse_yaml
+    from rfp.train.plain_yaml import KeyTwiceError, parse_yaml
 
     try:
         values = parse_yaml(path.read_text())
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}; give the path of a YAML file with the run's config") from error
+    except KeyTwiceError as error:
+        raise FileError(f"{path}, {error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise FileError(f"{path}: not a YAML file: {error}") from error
     if not isinstance(values, dict):

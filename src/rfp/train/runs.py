@@ -15,6 +15,7 @@ from rfp.data import load
 from rfp.data.loaded import LoadedTask
 from rfp.environment import environment, find_device
 from rfp.errors import ArgumentError
+from rfp.train.checkpoints import check_data
 from rfp.train.halving import Halving, takes_up
 from rfp.train.halving_choice import recorded_runs, unfinished
 from rfp.train.lightning_run import fit
@@ -127,10 +128,15 @@ def run(
         workspace.say("the model's config names no encodings, so it has RFP with its defaults; encodings: [] is none")
     facts = environment(device.type)
     task = loaded.task
-    result = Result(config, task.name, task.metric, task.higher_is_better, environment=facts, notes=loaded.notes)
+    result = Result(
+        *(config, task.name, task.metric, task.higher_is_better),
+        environment=facts,
+        notes=loaded.notes,
+        data_digest=loaded.digest,
+    )
     path = None if workspace.results is None else workspace.results / result.file_name()
     if path is not None and resume:
-        result = read_result(path) if path.exists() else _of_earlier_search(result, workspace)
+        result = _known(path, loaded.digest) if path.exists() else _of_earlier_search(result, workspace)
     missing = _missing(result, seeds, wanted, test)
     if config.search and not missing and search_settings is not None and search_settings.trials is not None:
         workspace.say(f"this search is done, of {len(result.trials)} trials; --no-resume searches anew")
@@ -139,7 +145,7 @@ def run(
             workspace.say('replicas train on one device; for several, one run at a time: training.engine: "lightning"')
         kept = None
         if workspace.checkpoints is not None and resume:
-            kept = KeptReplicas(workspace.checkpoints / config.key / "replicas")
+            kept = KeptReplicas(workspace.checkpoints / config.key / _of_data("replicas", loaded))
         result = _together(result, loaded, list(seeds), wanted, workspace, search_settings, test, kept, resume)
         if kept is not None:
             kept.clear()
@@ -155,13 +161,26 @@ def run(
     return result
 
 
+def _known(path: Path, data_digest: str) -> Result:
+    """The result in a file, if it is of these data."""
+    result = read_result(path)
+    check_data(path, result.data_digest, data_digest)
+    return replace(result, data_digest=data_digest or result.data_digest)
+
+
+def _of_data(name: str, loaded: LoadedTask) -> str:
+    """A name for what is kept of a training, another one for other data."""
+    return f"{name}-{loaded.digest}" if loaded.digest else name
+
+
 def _of_earlier_search(result: Result, workspace: Workspace) -> Result:
     """The result with the trials, and the runs, of the longest search that this one takes up, if there is one."""
     if result.config.halving is None or workspace.results is None:
         return result
     here = workspace.results / result.file_name()
     beside = [read_result(path) for path in sorted(here.parent.glob(f"{here.stem.rpartition('-')[0]}-*.json"))]
-    before = max((r for r in beside if takes_up(result.config, r.config)), key=lambda r: len(r.trials), default=None)
+    like = (r for r in beside if takes_up(result.config, r.config) and r.data_digest == result.data_digest)
+    before = max(like, key=lambda r: len(r.trials), default=None)
     if before is None:
         return result
     path = workspace.results / before.file_name()
@@ -295,7 +314,11 @@ def _chosen(
         record = _train_alone(point, loaded, 0, split, device, workspace, resume, test=False, report=report)
         return record.metrics["val"]
 
-    storage = None if workspace.checkpoints is None else workspace.checkpoints / config.key / "search.journal"
+    storage = (
+        None
+        if workspace.checkpoints is None
+        else workspace.checkpoints / config.key / f"{_of_data('search', loaded)}.journal"
+    )
     if storage is not None and not resume:
         storage.unlink(missing_ok=True)
     outcome = search_values(

@@ -10,7 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rfp.errors import ArgumentError, MissingExtraError, NumericalError, unknown_choice
+from rfp.atomic import alone_in
+from rfp.errors import ArgumentError, FileError, MissingExtraError, NumericalError, unknown_choice
+from rfp.nn.counted_draws import training_seed
 from rfp.train.results import Trial
 from rfp.train.run_config import RunConfig
 
@@ -120,8 +122,9 @@ def search_values(
 ) -> SearchOutcome:
     """Find the values of ``config.search`` with the best validation score.
 
-    A search that was cut goes on where it stopped: its trials are in ``storage``, under the key of the config, so two
-    different searches never mix. A point that comes up twice is trained once.
+    A search that was cut goes on where it stopped and finds what it would have found: its trials are in ``storage``,
+    under the key of the config, so two different searches never mix. A point that comes up twice is trained once. Of
+    several processes with one storage the first searches, and the others wait for it.
 
     Args:
         config: With a ``search`` that is not empty.
@@ -136,6 +139,7 @@ def search_values(
     Raises:
         ArgumentError: There is nothing to search, or no point could be tried.
         MissingExtraError: Optuna is not installed.
+        FileError: The journal is damaged.
 
     Example:
         >>> config = RunConfig.from_dict({"data": "zinc", "search": {"training.lr": [1e-3, 1e-2, 1e-1]}})
@@ -145,7 +149,21 @@ def search_values(
     """
     if not config.search:
         raise ArgumentError("the config has no search; add one, such as search: {training.lr: [0.001, 0.01]}")
-    settings = settings or SearchSettings()
+    if storage is None:
+        return _searched(config, objective, higher_is_better, settings or SearchSettings(), None, say)
+    storage.parent.mkdir(parents=True, exist_ok=True)
+    with alone_in(storage.parent, lambda: say("search: another process is at it; what it finds is taken from it")):
+        return _searched(config, objective, higher_is_better, settings or SearchSettings(), storage, say)
+
+
+def _searched(
+    config: RunConfig,
+    objective: Objective,
+    higher_is_better: bool,
+    settings: SearchSettings,
+    storage: Path | None,
+    say: Callable[[str], None],
+) -> SearchOutcome:
     grid_size = math.prod(len(tried) for tried in config.search.values())
     in_order, wanted = settings.resolve(grid_size)
     study = _Study(config, higher_is_better, settings, storage)
@@ -192,16 +210,18 @@ class _Study:
             import optuna
         except ImportError as error:
             raise MissingExtraError("optuna", "train", "a search") from error
-        self._optuna, self._search, self._higher = optuna, config.search, higher
+        self._optuna, self._search, self._higher, self._seed = optuna, config.search, higher, settings.seed
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.study = optuna.create_study(
-            study_name=config.key,
-            direction="maximize" if higher else "minimize",
-            sampler=optuna.samplers.TPESampler(seed=settings.seed),
-            pruner=optuna.pruners.MedianPruner() if settings.prune else optuna.pruners.NopPruner(),
-            storage=None if storage is None else _journal(storage),
-            load_if_exists=True,
-        )
+        try:
+            self.study = optuna.create_study(
+                study_name=config.key,
+                direction="maximize" if higher else "minimize",
+                pruner=optuna.pruners.MedianPruner() if settings.prune else optuna.pruners.NopPruner(),
+                storage=None if storage is None else _journal(storage),
+                load_if_exists=True,
+            )
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError) as error:
+            raise FileError(f"{storage}: damaged journal of a search ({error}); remove it and search anew") from error
         self.known: dict[str, Trial] = {}
         self.refused: dict[str, str] = {}
         for trial in self.study.get_trials(deepcopy=False):
@@ -216,6 +236,10 @@ class _Study:
         texts = {key: [json.dumps(value) for value in tried] for key, tried in self._search.items()}
         if point is not None:
             self.study.enqueue_trial({key: json.dumps(value) for key, value in point.items()})
+        # A stream of its own for each trial: one that went on would begin again in a search that is taken up.
+        states = self._optuna.trial.TrialState
+        told = len(self.study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED)))
+        self.study.sampler = self._optuna.samplers.TPESampler(seed=training_seed(self._seed, told) % (1 << 32))
         trial = self.study.ask({key: choice(options) for key, options in texts.items()})
         return trial, {key: self._search[key][texts[key].index(trial.params[key])] for key in self._search}
 
@@ -266,9 +290,17 @@ def _journal(path: Path) -> Any:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _drop_torn_line(path)
     # The lock by opening a file works where links cannot be made.
     return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Take away the end of a line that a full disk or a power cut left: the next one would be written on to it."""
+    if path.exists():
+        with open(path, "rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
 
 
 def _grid(config: RunConfig) -> Iterator[dict[str, Any]]:

@@ -277,13 +277,13 @@ class TrainingLoop:
 
     def _best_checkpoint(self) -> dict[str, Any]:
         """The weights of the best epoch and what they are of."""
-        own = identity(self.config, self.seed, self.split)
+        own = identity(self.config, self.seed, self.split, self.loaded.digest)
         own |= {"epoch": self.history.best_epoch, "val": self.history.best_score}
         return {OWN: own, "state_dict": self.best}
 
     def _last_checkpoint(self, fabric: Fabric) -> dict[str, Any]:
         """All that the epochs to come depend on."""
-        own = identity(self.config, self.seed, self.split)
+        own = identity(self.config, self.seed, self.split, self.loaded.digest)
         average = {} if self._average is None else {"average": self._average.state_dict()}
         return {
             OWN: {**own, "history": self.history.state_dict(), "best": self.best},
