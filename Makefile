@@ -64,7 +64,7 @@ wheel: $(DOCS)
 dist: wheel  ## Build wheel and sdist, check them, install the wheel and try it
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -p no:cacheprovider tests/check_wheel.py
 
-bench: $(SETUP)  ## Measure on this machine (minutes); writes benchmarks/results/
+bench: $(SETUP)  ## Measure on this machine (minutes); writes bench-results/
 	$(INSTALL) -e '.[dev,bench]'
 	$(BIN)/rfp bench
 

@@ -120,6 +120,7 @@ def test_standard_output(edges: Path, monkeypatch: pytest.MonkeyPatch, stream: b
         ({"settings": Settings(cache="x"), "stream": True}, ArgumentError, "--stream and --cache contradict"),
         ({"output": "edges.csv", "force": True}, FileError, "edges.csv"),
         ({"output": "out.txt"}, FileError, ".npy"),
+        ({"output": "no/out.npy"}, FileError, r"no/out\.npy: the folder .*no does not exist; create it first"),
         ({"settings": Settings(num_steps=1_000_001)}, ArgumentError, "-P 1,000,001 .* may never end"),
     ],
 )

@@ -132,7 +132,7 @@ def encode_file(
         The content of the side-car ``OUT.json``, and the seconds each part took.
 
     Raises:
-        FileError: An input cannot be read, or an output is there already.
+        FileError: An input cannot be read, an output is there already, or its folder is not.
         WriteError: The output cannot be written.
     """
     writer = _checked(job)
@@ -210,6 +210,8 @@ def _checked(job: FileJob) -> Writer:
         raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
     if job.path.is_dir():
         raise FileError(f"{job.path} is a folder; give a file name")
+    if not job.path.absolute().parent.is_dir():  # no failed write, but a wrong name, and seen before anything is read
+        raise FileError(f"{job.path}: the folder {job.path.parent} does not exist; create it first")
     return writer
 
 

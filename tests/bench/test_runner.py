@@ -1,6 +1,8 @@
 """Cases are run as the command says; what fails, is skipped or is cut has its row."""
 
 import csv
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *cases: Case) -> None:
     by_name = {case.name: case for case in cases}
     monkeypatch.setattr("rfp.bench.runner.CASES", by_name)
     monkeypatch.setattr("rfp.bench.cases.CASES", by_name)
+    monkeypatch.setattr("rfp.cli.bench.NAMES", tuple(by_name))
     monkeypatch.setattr("rfp.bench.runner.copy_bandwidth", lambda device: 1e9)
 
 
@@ -167,6 +170,37 @@ def test_an_interruption_before_the_first_row_promises_no_rows(monkeypatch: pyte
     assert caught.value.kept == "cases that are complete are kept"
     (path,) = tmp_path.glob("*.csv")
     assert [(row.case, row.name) for row in result_file.read_rows(path)] == [("first", "rfp")]
+
+
+def test_the_command_knows_the_names_of_the_cases() -> None:
+    from rfp.bench.cases import CASES
+    from rfp.cli.bench import NAMES
+
+    assert tuple(CASES) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["foo"], "case must be one of 'large', 'small'"), (["start", "--compare", "nope.csv"], "nope.csv")],
+)
+def test_a_wrong_command_line_is_refused_before_anything_heavy_is_loaded(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    heavy = ("rfp.bench.cases", "torch_geometric", "torch")
+    script = f"""
+import sys
+from rfp.cli.main import main
+sys.argv = ["rfp", "bench", *{arguments!r}]
+try:
+    main()
+except SystemExit as error:
+    print(error.code, [name for name in {heavy!r} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout == "2 []\n"
+    assert message in done.stderr
 
 
 def test_unknown_case_and_missing_device_are_refused() -> None:

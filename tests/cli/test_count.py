@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from rfp.cli import count as count_module
 from rfp.cli.count import parse_query
 from rfp.cli.main import app
-from rfp.errors import ArgumentError, FileError, GraphError
+from rfp.errors import ArgumentError, FileError, GraphError, NumericalError
 from rfp.theory import SampleEstimate
 from rfp.theory.sampling import Sampling
 
@@ -134,6 +134,44 @@ def test_no_triangles_is_explained() -> None:
     arguments = ["count", "-", "--deflation", "0", "--hubs", "0", "--max-samples", "100"]
     result = CliRunner().invoke(app, arguments, input="0 1\n1 2\n2 3\n3 0\n")
     assert "holds 0" in result.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--per-node", "nodes.npy"]])
+def test_walks_whose_samples_have_no_square_in_float64(
+    club: Path, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(club.parent)
+    arguments = [club, "--pattern", "walk:200", "--json", "-q"]
+    expected = json.loads(rfp_count(*arguments, "--exact"))["count"]
+    plain = json.loads(rfp_count(*arguments, "--num-samples", "64", "--deflation", "0", *more))
+    low, high = plain["interval"]
+    assert 0 < low < expected < high < 2 * expected
+    assert plain["standard_error"] < expected
+    if more:
+        values = np.load("nodes.npy")
+        assert np.isfinite(values).all()
+        assert (values[:, 1] > 0).all()
+    report = json.loads(rfp_count(*arguments))
+    assert (report["reached"], report["num_samples"]) == (True, 32)
+    assert report["count"] == pytest.approx(expected)
+
+
+def test_what_float64_does_not_hold_is_an_error(club: Path) -> None:
+    with pytest.raises(NumericalError, match=r"S\^400 has entries beyond 1e308"):
+        rfp_count(club, "--pattern", "walk:400", "--num-samples", "32")
+
+
+def test_an_interval_without_ends_is_null_and_not_called_few(club: Path) -> None:
+    arguments = ["--confidence", "0.9999999999999999", "--num-samples", "32", "--deflation", "0", "--json"]
+    result = CliRunner().invoke(app, ["count", str(club), *arguments])
+    assert result.exit_code == 0
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    assert json.loads(result.stdout, parse_constant=refuse)["interval"] == [None, None]
+    assert "the interval has no ends at --confidence 0.9999999999999999" in result.stderr
+    assert "few or none" not in result.stderr
 
 
 def test_no_file_is_lost(club: Path, tmp_path: Path) -> None:

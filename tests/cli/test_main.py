@@ -63,6 +63,25 @@ def test_exit_codes_tell_what_was_given_from_what_failed(error: RFPError, code: 
     assert _exit_code(error) == code
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["encode", "none.csv", "-k", "2", "-o", "nodir/x.npy"],
+        ["plot", "none.csv", "-o", "nodir/x.png"],
+        ["links", "none.csv", "--top", "3", "-o", "nodir/x.csv"],
+        ["count", "none.csv", "--per-node", "nodir/x.csv"],
+    ],
+)
+def test_a_folder_that_is_not_there_is_a_wrong_argument_and_seen_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, RFPError)
+    assert _exit_code(error) == 2
+    assert str(error) == f"{arguments[-1]}: the folder nodir does not exist; create it first"
+
+
 def test_errors_and_pipes_of_a_real_process(tmp_path: Path) -> None:
     (tmp_path / "good.csv").write_text("0,1\n1,2\n")
     (tmp_path / "bad.csv").write_text("0,1\n1,-2\n")

@@ -26,7 +26,7 @@ def test_text_is_a_class() -> None:
 
 
 def test_whole_numbers_are_asked_about_unless_their_type_says_it() -> None:
-    with pytest.raises(ArgumentError, match="say which with kind="):
+    with pytest.raises(ArgumentError, match=r"say which with kind=.*data\.kind in a config, or --set data\.kind=class"):
         labels_from_numbers(column(0, 1, 1), None, "f")
     assert labels_from_numbers(column(0, 1, 1), None, "f", integer_type=True).kind == "classification"
     assert labels_from_numbers(column(0, 0.5, 1), None, "f").kind == "regression"
@@ -41,6 +41,31 @@ def test_classes_need_not_be_consecutive() -> None:
         labels_from_numbers(column(0.5, 1), "classification", "f")
     with pytest.raises(ArgumentError, match="got 2 label columns"):
         labels_from_numbers(torch.ones(3, 2).double(), "classification", "f")
+
+
+def test_minus_one_beside_classes_is_no_label() -> None:
+    labels = labels_from_numbers(column(0, -1, 1, 2, NAN, -1), None, "f", integer_type=True)
+    assert (labels.num_outputs, labels.names) == (3, ())
+    assert labels.y.tolist() == [0, -1, 1, 2, -1, -1]
+    assert labels.known.tolist() == [True, False, True, True, False, False]
+    assert labels.notes == ("2 labels are -1 beside the classes, and were read as none",)
+    assert labels_from_numbers(column(0, 1, 2), "classification", "f").notes == ()
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (-1, 0), (-2, -1, 0, 1, 2)])
+def test_minus_one_is_a_class_where_it_can_be_nothing_else(values: tuple[int, ...]) -> None:
+    labels = labels_from_numbers(column(*values), "classification", "f")
+    assert labels.names == tuple(map(str, values))
+    assert labels.y.tolist() == list(range(len(values)))
+    assert bool(labels.known.all())
+    assert labels.notes == ()
+
+
+@pytest.mark.parametrize(("values", "told"), [((-1, 0, 1), "0, 1"), ((3, -1, 1, 2, 7), "1, 2, 3, ...")])
+def test_minus_one_that_could_be_both_is_asked_about(values: tuple[int, ...], told: str) -> None:
+    with pytest.raises(ArgumentError, match=f"f: the label -1 beside {told} may be a class or mean that there is none"):
+        labels_from_numbers(column(*values), "classification", "f")
+    assert labels_from_numbers(column(*values), "regression", "f").kind == "regression"
 
 
 def test_yes_and_no() -> None:

@@ -34,6 +34,21 @@ def test_node_level_with_masks_of_several_splits() -> None:
     assert loaded.rows("test", 3).tolist() == [2, 5, 8, 11]
 
 
+def test_minus_one_is_no_label_and_said() -> None:
+    y = torch.tensor([0, 1, 2, 0, 1, 2, -1, -1])
+    masks = {f"{name}_mask": torch.arange(8) % 3 == i for i, name in enumerate(("train", "val", "test"))}
+    with pytest.raises(ArgumentError, match="f: row 7 is in train but has no label"):
+        task_from_graphs([graph(8, y, **masks)], DataConfig(path="x"), "t", "f")
+    loaded = task_from_graphs(
+        [graph(8, y, **{part: mask & (y >= 0) for part, mask in masks.items()})], DataConfig(path="x"), "t", "f"
+    )
+    assert loaded.task.num_outputs == 3
+    assert loaded.y.tolist() == y.tolist()
+    assert loaded.notes == ("2 labels are -1 beside the classes, and were read as none",)
+    drawn = task_from_graphs([graph(8, y)], CONFIG, "t", "f")
+    assert sorted(row for part in ("train", "val", "test") for row in drawn.rows(part).tolist()) == list(range(6))
+
+
 def test_a_split_over_graphs_holds_for_their_nodes() -> None:
     graphs = [graph(2, torch.tensor([[0.5], [1.0]])) for _ in range(3)]
     loaded = task_from_graphs(graphs, DataConfig(path="x"), "t", "f", masks_of_consecutive([1, 1, 1]))

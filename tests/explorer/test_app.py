@@ -125,6 +125,7 @@ def test_what_is_refused_is_one_clear_line(page: Page) -> None:
         ({"num_channels": 64, "num_steps": 64}, "k·P is at most 1024"),
         ({"num_channels": 64, "num_steps": 8, "operators": ["adjacency^1000000"]}, "k·P"),
         ({"num_trajectories": 5}, "B is at most 4"),
+        ({"normalize_every": 2**70}, "w is at most 1024"),
         ({"operators": ["adjacency", "random_walk", "adjacency.T", "adjacency^2", "adjacency^3"]}, "at most 4"),
     ):
         answer = page.ask(**settings)

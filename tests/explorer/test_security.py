@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import socket
 
+import pytest
+from starlette.testclient import TestClient
+
+from rfp.explorer.app import create_app
+from rfp.explorer.server import hosts_of, karate_club, serve
 from tests.explorer.conftest import HOST, TOKEN, Page
 
 
@@ -22,6 +27,39 @@ def test_foreign_host_is_refused_even_with_the_token(page: Page) -> None:
     for host in ("evil.example:8000", "127.0.0.1", "127.0.0.1:8001", "", "127.0.0.1:8000.evil.example"):
         assert page.get("hello", Host=host).status_code == 421, host
         assert page.client.get("/", headers={"Host": host}).status_code == 421, host
+
+
+def test_browsers_leave_out_port_80(page: Page) -> None:
+    app = create_app(karate_club(), token=TOKEN, hosts=hosts_of("127.0.0.1", 80))
+    at_80 = Page(TestClient(app, base_url="http://127.0.0.1"))
+    for host in ("127.0.0.1", "127.0.0.1:80", "localhost", "LOCALHOST"):
+        assert at_80.get("hello", Host=host, Origin=f"http://{host}").status_code == 200, host
+    for host in ("127.0.0.1:8000", "evil.example", ""):
+        assert at_80.get("hello", Host=host).status_code == 421, host
+
+
+@pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1"])
+def test_an_ipv6_address_stands_in_brackets(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    asked: list[tuple[str, int]] = []
+    said: list[str] = []
+
+    def listen(host: str, port: int) -> socket.socket:
+        asked.append((host, port))
+        return socket.create_server(("127.0.0.1", 0))  # where there may be no IPv6
+
+    def answer(server: object, sockets: list[socket.socket]) -> None:
+        port = sockets[0].getsockname()[1]
+        sockets[0].close()
+        client = TestClient(server.config.app, base_url=f"http://[::1]:{port}")  # type: ignore[attr-defined]
+        assert said[0].startswith(f"Exploring Karate club: http://[::1]:{port}/?token=")
+        assert client.get("/", headers={"Host": f"[::1]:{port}"}).status_code == 200
+        assert client.get("/", headers={"Host": f"::1:{port}"}).status_code == 421
+
+    monkeypatch.setattr("rfp.explorer.server._listen", listen)
+    monkeypatch.setattr("uvicorn.Server.run", answer)
+    serve(karate_club(), host=host, open_browser=False, say=said.append)
+    assert asked == [(host, 0)]
+    assert len(said) == 2
 
 
 def test_foreign_origin_is_refused_even_with_the_token(page: Page) -> None:

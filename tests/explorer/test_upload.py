@@ -114,6 +114,9 @@ def test_limits_of_bytes_nodes_and_edges(page: Page) -> None:
     assert "deep.json" in error("deep.json", b"[" * 15_000)
     entities = b'<!DOCTYPE x [<!ENTITY a "aaaa">]><graphml>&a;</graphml>'
     assert "entities" in error("entities.graphml", entities)
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        for declared in ("", '<?xml version="1.0" encoding="utf-16"?>'):
+            assert "save it in UTF-8" in error("e.graphml", (declared + entities.decode()).encode(encoding)), encoding
 
 
 def test_a_zip_that_lies_about_its_size_is_refused_too(page: Page) -> None:

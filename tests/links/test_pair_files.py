@@ -65,6 +65,13 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(GraphError, match="holds no pairs"):
         read_pairs(tmp_path / "empty.csv", loaded)
+    for header in ("source,target\n", "label,Source,Target\n", "# pairs\nfrom,to\n"):
+        (tmp_path / "header.csv").write_text(header)
+        with pytest.raises(GraphError, match=r"header\.csv holds no pairs"):
+            read_pairs(tmp_path / "header.csv", loaded)
+    (tmp_path / "one.csv").write_text("ann,9\n")
+    with pytest.raises(GraphError, match=r"line 1: node .*ann.* is not in the graph"):
+        read_pairs(tmp_path / "one.csv", loaded)
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FileError, match="is a folder"):
         read_pairs(tmp_path / "folder.csv", loaded)

@@ -53,6 +53,9 @@ def test_a_scheduler_that_does_not_answer_is_one_clear_line(tmp_path: Path, monk
     assert isinstance(done.exception, ClusterError)
     assert str(done.exception).startswith("no scheduler with a worker answers at tcp://127.0.0.1:1 within 0.5 s")
     assert "dask scheduler; dask worker ADDRESS" in str(done.exception)
+    assert (
+        done.stderr == "rfp: by row blocks in files (as asked for)\nrfp: waiting for tcp://127.0.0.1:1 (up to 0.5 s)\n"
+    )
 
 
 @pytest.mark.parametrize("address", ["foo", "tcp://foo", "foo:port"])

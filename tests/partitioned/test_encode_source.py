@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import rfp
-from rfp.errors import ArgumentError, FileError, NumericalError
+from rfp.errors import ArgumentError, FileError, GraphError, NumericalError
 from rfp.partitioned import Serial, Threads, encode, open
 from rfp.partitioned.checked_files import DamagedFileError
 
@@ -234,6 +234,12 @@ def test_other_arguments_and_graphs_are_refused_with_the_difference(tmp_path: Pa
         encode(graph, tmp_path, num_channels=3, num_steps=4, seed=1)
     with pytest.raises(FileError, match="the graph there has 24 nodes and other edges"):
         encode(graph_of("star"), tmp_path, num_channels=3, num_steps=2)
+
+
+def test_a_graph_without_nodes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="the graph has no nodes, so there is nothing to encode"):
+        encode(rfp.Graph(torch.zeros(2, 0, dtype=torch.long), 0), tmp_path / "a", num_channels=2, num_steps=2)
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_self_loop_of_weight_0_is_none(tmp_path: Path) -> None:

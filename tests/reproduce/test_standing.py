@@ -92,6 +92,19 @@ def test_gcnii_counts_and_is_marked() -> None:
     assert "ⁱ validation chose GCNII as the backbone" in text
 
 
+def test_a_result_of_an_earlier_search_is_marked_and_explained_where_there_is_one() -> None:
+    (cell,) = PART.only(["rfp-qr-A"], ["texas"]).cells(1)
+    found = made_up(cell, [0.8] * 10)
+    earlier = replace(found, config=replace(found.config, search={}, halving=None))
+    of_own, of_earlier = (
+        standings_as_markdown([c for c in standings(results(one)) if (c.label, c.column) == ("RFP-QR-Â", "Texas")])
+        for one in (found, earlier)
+    )
+    assert "°" not in of_own
+    assert "80.00 ± 0.00 (10)° |" in of_earlier
+    assert "\n\n° of an earlier, smaller search; not run anew yet\n" in of_earlier
+
+
 def test_products_of_the_same_row_count_where_validation_prefers_them() -> None:
     """Printed for RFP-QR-L̂,Â on ZINC: 0.1152."""
     part = TABLES[1].only(["rfp-qr-LA", "rfp-qr-LA-products"], ["zinc"])

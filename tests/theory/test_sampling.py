@@ -66,11 +66,57 @@ def test_relative_half_width_of_zero_is_infinite() -> None:
     assert SampleEstimate(0.0, 1.0, (-2.0, 2.0), 0.95, 10, False).relative_half_width == math.inf
 
 
+def test_a_confidence_that_rounds_to_1_has_an_interval_without_ends() -> None:
+    moments = Moments()
+    moments.add(torch.tensor([[9.0, 11.0]], dtype=torch.float64), per_node=False)
+    got = moments.estimate(Sampling(confidence=math.nextafter(1, 0)), Affine(), 0.0, None)
+    assert (got.value, got.interval) == (10.0, (-math.inf, math.inf))
+
+
 def test_not_finite_is_refused() -> None:
     moments = Moments()
     moments.add(torch.tensor([[math.inf, 1.0]], dtype=torch.float64), per_node=False)
     with pytest.raises(NumericalError, match="range of float64"):
         moments.estimate(Sampling(), Affine(), 0.0, None)
+
+
+def test_squares_beyond_float64_are_never_taken() -> None:
+    """The same samples a power of two larger: the same estimate larger, bit for bit, also where squares overflow."""
+    terms = torch.from_numpy(np.random.default_rng(1).normal(3, 2, (7, 40)))
+    terms[2] *= 1e-9  # the scale is each node's own
+    terms[3] = 0
+    target, known = Affine(scale=-2, node_scale=0.5), torch.ones(7, dtype=torch.float64)
+    estimates = []
+    for factor in (1.0, 2.0**700):
+        moments = Moments()
+        moments.add(terms[:, :25] * factor, per_node=True)
+        moments.add(terms[:, 25:] * factor, per_node=True)
+        estimates.append(moments.estimate(Sampling(per_node=True), target, 1.5 * factor, known * factor))
+    small, large = estimates
+    assert large.value == small.value * 2.0**700
+    assert large.standard_error == small.standard_error * 2.0**700
+    assert large.interval == tuple(end * 2.0**700 for end in small.interval)
+    assert large.half_width == small.half_width * 2.0**700
+    assert small.per_node is not None
+    assert small.per_node_standard_error is not None
+    assert large.per_node is not None
+    assert large.per_node_standard_error is not None
+    assert torch.equal(large.per_node, small.per_node * 2.0**700)
+    assert torch.equal(large.per_node_standard_error, small.per_node_standard_error * 2.0**700)
+    expected = 0.5 * scipy.stats.sem(terms.numpy(), axis=1)
+    np.testing.assert_allclose(small.per_node_standard_error, expected, rtol=1e-9)
+
+
+def test_a_mean_or_an_interval_beyond_float64_is_refused() -> None:
+    near = torch.full((1, 8), 1.2e308, dtype=torch.float64)  # whose sum is not finite, unlike their mean
+    moments = Moments()
+    moments.add(near, per_node=False)
+    assert moments.estimate(Sampling(), Affine(), 0.0, None).interval == pytest.approx((1.2e308, 1.2e308))
+    with pytest.raises(NumericalError, match="range of float64"):
+        moments.estimate(Sampling(), Affine(), 1.2e308, None)
+    moments.add(-near, per_node=False)
+    with pytest.raises(NumericalError, match="range of float64"):
+        moments.estimate(Sampling(confidence=1 - 1e-9), Affine(), 0.0, None)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import dataclass, fields, replace
@@ -14,7 +15,7 @@ import torch
 import typer
 from torch import Tensor
 
-from rfp.atomic import atomic_files, check_output
+from rfp.atomic import atomic_files
 from rfp.cli.options import output
 from rfp.cli.options.panels import panel
 from rfp.cli.options.reading import GraphFiles, Reading
@@ -100,7 +101,7 @@ def count(
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     if per_node is not None:
-        check_output(per_node, [Path(file) for file in graph], force=force)
+        output.check_given(per_node, graph, force=force)
     loaded = read_files(graph, options)
     if not quiet:
         typer.echo(loaded.summary(), err=True)
@@ -109,7 +110,7 @@ def count(
     report = run_query(query, loaded, None if quiet else running_line(query))
     if not quiet and not report.get("reached", True):
         typer.echo(f"rfp: warning: {shortfall(query, report)}", err=True)
-    typer.echo(json.dumps(report, indent=2) if json_report else sentence(report))
+    typer.echo(strict_json(report) if json_report else sentence(report))
 
 
 @dataclass(frozen=True)
@@ -269,13 +270,33 @@ def sentence(report: dict[str, Any]) -> str:
     )
 
 
+def strict_json(report: dict[str, Any]) -> str:
+    """The report as JSON, which knows no infinity: ``null`` where there is no number.
+
+    >>> strict_json({"interval": [-math.inf, 1.5]}).split()
+    ['{', '"interval":', '[', 'null,', '1.5', ']', '}']
+    """
+
+    def known(value: Any) -> Any:
+        if isinstance(value, list):
+            return [known(each) for each in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps({name: known(value) for name, value in report.items()}, indent=2, allow_nan=False)
+
+
 def shortfall(query: Query, report: dict[str, Any]) -> str:
     """Why the interval is wider than asked for, and what to do."""
     low, high = report["interval"]
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return (
+            f"the interval has no ends at --confidence {report['confidence']}, which is too close to 1: give a smaller "
+            "one, or count with --exact"
+        )
     if low <= 0 <= high:
         reason = "the interval still holds 0: there are few or none, and a relative error cannot be reached"
     else:
-        width = (high - low) / 2 / abs(report["count"])
+        width = (high / 2 - low / 2) / abs(report["count"])
         reason = (
             f"the interval is ± {width:.1%} after {report['num_samples']:,} samples, not ± {query.sampling.epsilon:.1%}"
         )

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import typer
 
-from rfp.atomic import atomic_files, check_output
+from rfp.atomic import atomic_files
 from rfp.cli.options import output
 from rfp.cli.options.device import Device
 from rfp.cli.options.panels import one_of, panel
@@ -97,7 +97,7 @@ def links(
         if Path(out).suffix.lower() not in _SUFFIXES:
             endings = " or ".join(_SUFFIXES)
             raise typer.BadParameter(f"-o writes {endings} (or - for CSV on standard output), got {out!r}")
-        check_output(Path(out), [*graph, *([] if pairs is None else [pairs])], force=force)
+        output.check_given(Path(out), [*graph, *([] if pairs is None else [pairs])], force=force)
     loaded = read_files(graph, options)
     if not quiet:
         typer.echo(loaded.summary(), err=True)

@@ -12,13 +12,12 @@ import typer
 from rfp.atomic import atomic_files
 from rfp.cli.options.device import Device
 from rfp.cli.options.encoding import EncodingOptions
-from rfp.cli.options.output import Quiet
+from rfp.cli.options.output import Quiet, check_given
 from rfp.cli.options.panels import panel
 from rfp.cli.options.reading import GraphFiles, Reading
 from rfp.cli.progress import progress_bar
 from rfp.encode import encode
 from rfp.environment import find_device
-from rfp.errors import FileError
 from rfp.io import read_files
 from rfp.viz.node_positions import positions as lay_out
 from rfp.viz.notebook import PICTURE_SUFFIXES, Picture
@@ -57,8 +56,7 @@ def plot(
     """
     if output.suffix.lower() not in PICTURE_SUFFIXES:
         raise typer.BadParameter(f"-o {output}: a picture ends in {', '.join(PICTURE_SUFFIXES)}")
-    if output.exists() and not force:
-        raise FileError(f"{output} already there; choose another name, or replace with --force")
+    check_given(output, graph, force=force)
     for name, value, size in (
         ("--show-operator", show_operator, len(settings.operators)),
         ("--trajectory", trajectory, settings.num_trajectories),

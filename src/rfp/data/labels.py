@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class Labels:
         num_outputs: Classes or targets.
         names: Their names.
         known: ``[rows]``: whether a row can be used for training or scoring.
+        notes: What a report on results with them must say.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Labels:
     num_outputs: int
     names: tuple[str, ...]
     known: Tensor
+    notes: tuple[str, ...] = ()
 
     def task(self, name: str, level: Level, config: DataConfig) -> Task:
         """The task with these labels, with the metric asked for or the usual one."""
@@ -60,6 +62,10 @@ def labels_from_numbers(
 ) -> Labels:
     """Numbers can be classes, yes/no answers or quantities: those that are not whole must be quantities.
 
+    Of classes, -1 beside 0, 1, 2 and so on, at least three and none left out, is no label: so PyG's data sets say that
+    there is none. Alone with one other number it is a class, as in {-1, 1}, and so it is where other numbers are
+    negative too. Everything between, {-1, 0, 1} above all, is read either way by somebody, and refused.
+
     Args:
         values: ``[rows, targets]`` float64, NaN for no label.
         kind: What they are, or ``None`` to find out.
@@ -74,7 +80,8 @@ def labels_from_numbers(
         Traceback (most recent call last):
         ...
         rfp.errors.ArgumentError: nodes.csv: labels are whole numbers, which may be classes, yes/no answers or \
-quantities; say which with kind='classification', 'binary' or 'regression'
+quantities; say which with kind='classification', 'binary' or 'regression' (data.kind in a config, or --set \
+data.kind=classification)
     """
     missing = values.isnan()
     whole = bool((values == values.round())[~missing].all())
@@ -85,7 +92,7 @@ quantities; say which with kind='classification', 'binary' or 'regression'
     if kind is None:
         raise ArgumentError(
             f"{source}: labels are whole numbers, which may be classes, yes/no answers or quantities; say which with "
-            "kind='classification', 'binary' or 'regression'"
+            "kind='classification', 'binary' or 'regression' (data.kind in a config, or --set data.kind=classification)"
         )
     if kind == "regression":
         return Labels(kind, values.float(), values.size(1), names, ~missing.any(dim=1))
@@ -97,12 +104,30 @@ quantities; say which with kind='classification', 'binary' or 'regression'
     if values.size(1) != 1 or not whole:
         got = f"{values.size(1)} label columns" if values.size(1) != 1 else "labels that are not whole numbers"
         raise ArgumentError(f"{source}: kind='classification' needs one column of classes, got {got}")
-    known = ~missing[:, 0]
+    unlabelled = _without_label(values[~missing], source)
+    notes = (f"{unlabelled:,} labels are -1 beside the classes, and were read as none",) if unlabelled else ()
+    known = ~missing[:, 0] & ((values[:, 0] != -1) | (unlabelled == 0))
     distinct, number = torch.unique(values[known, 0], return_inverse=True)
     y = torch.full((len(values),), -1)
     y[known] = number
     plain = torch.equal(distinct, torch.arange(len(distinct), dtype=values.dtype))
-    return _classes(y, () if plain else tuple(f"{value:g}" for value in distinct.tolist()), source, len(distinct))
+    labels = _classes(y, () if plain else tuple(f"{value:g}" for value in distinct.tolist()), source, len(distinct))
+    return replace(labels, notes=notes)
+
+
+def _without_label(values: Tensor, source: str) -> int:
+    """How many of the numbers of classes are -1 and mean none, by the rule of :func:`labels_from_numbers`."""
+    classes = torch.unique(values[values != -1])
+    unlabelled = len(values) - int((values != -1).sum())
+    if not unlabelled or len(classes) < 2 or bool((classes < 0).any()):
+        return 0
+    if len(classes) > 2 and torch.equal(classes, torch.arange(len(classes), dtype=values.dtype)):
+        return unlabelled
+    told = ", ".join(f"{value:g}" for value in classes[:3].tolist()) + (", ..." if len(classes) > 3 else "")
+    raise ArgumentError(
+        f"{source}: the label -1 beside {told} may be a class or mean that there is none; number the classes from 0 if "
+        "it is one, or write NaN (in a table nothing) in its place"
+    )
 
 
 def _classes(y: Tensor, names: tuple[str, ...], source: str, count: int | None = None) -> Labels:

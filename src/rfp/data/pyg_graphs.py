@@ -60,7 +60,7 @@ def task_from_graphs(
     if masks is not None:
         given = {part: masks[part][owners(torch.tensor(sizes))] for part in PARTS}
     chosen = choose_masks(given, labels, config, source, level.split_hint)
-    return LoadedTask(labels.task(name, level, config), collection, labels.y, chosen, source)
+    return LoadedTask(labels.task(name, level, config), collection, labels.y, chosen, source, notes=labels.notes)
 
 
 def _label(graph: Any, number: int, source: str) -> Tensor:  # -> [rows, targets]

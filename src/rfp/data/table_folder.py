@@ -54,7 +54,7 @@ def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
     labels = _labels(table, config, order)
     masks = choose_masks(_masks(table, order), labels, config, str(table.path), "add a column split")
     name = folder.resolve().name
-    return LoadedTask(labels.task(name, level, config), collection, labels.y, masks, str(folder))
+    return LoadedTask(labels.task(name, level, config), collection, labels.y, masks, str(folder), notes=labels.notes)
 
 
 def required_column(table: Table, names: tuple[str, ...]) -> str:

@@ -18,7 +18,7 @@ class Limits:
         upload_bytes: Size of a dropped file, unpacked size included.
         nodes: Nodes of a dropped graph.
         edges: Edges of a dropped graph.
-        width: k·P, with the power of an operator counted in P: what a node and a step cost.
+        width: k·P, with the power of an operator counted in P: what a node and a step cost; and w.
         trajectories: B.
         operators: Operators side by side.
         trajectory_bytes: Size of one encoding in memory.
@@ -50,6 +50,8 @@ class Limits:
                 f"k·P is at most {self.width} on this page, got {settings.num_channels} · {steps} = "
                 f"{settings.num_channels * steps}; lower k or P, or use rfp encode"
             )
+        if settings.normalize_every > self.width:  # as much as P can be: beyond it nothing changes
+            raise ArgumentError(f"w is at most {self.width} on this page, got {settings.normalize_every}")
         size = num_nodes * settings.num_trajectories * settings.num_columns * settings.dtype.itemsize
         if size > self.trajectory_bytes:
             raise ArgumentError(

@@ -34,7 +34,7 @@ class Doorkeeper:
     Args:
         app: What it guards.
         token: The secret of this run.
-        hosts: ``name:port`` under which the server may be reached.
+        hosts: What ``Host`` may be: ``name:port`` under which the server may be reached, and on port 80 ``name``.
     """
 
     app: ASGIApp

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
@@ -20,6 +22,7 @@ LOCAL = "127.0.0.1"
 # A fixed token, for those who restart the server and want their open pages to go on.
 TOKEN_VARIABLE = "RFP_EXPLORE_TOKEN"
 _SHORTEST_TOKEN = 16
+_WEB_PORT = 80
 
 
 def karate_club() -> OpenGraph:
@@ -63,17 +66,40 @@ def serve(
     listener = _listen(host, port)
     port = listener.getsockname()[1]
     token = _token()
-    names = [host] if host not in (LOCAL, "0.0.0.0", "::") else [LOCAL, "localhost"]
-    if host in ("0.0.0.0", "::"):
-        names += [socket.gethostname(), *_own_addresses()]
-    app = create_app(graph, token=token, hosts=[f"{name}:{port}".lower() for name in names], limits=limits)
-    address = f"http://{names[0]}:{port}/?token={token}"
+    hosts = hosts_of(host, port)
+    app = create_app(graph, token=token, hosts=hosts, limits=limits)
+    address = f"http://{hosts[0]}/?token={token}"
     say(f"Exploring {graph.name}: {address}")
     say("Ctrl-C stops it.")
     if open_browser:
         webbrowser.open(address)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def hosts_of(host: str, port: int) -> list[str]:
+    """What a browser may send as ``Host`` to a server that listens there; the first is that of its address.
+
+    >>> hosts_of("127.0.0.1", 8000), hosts_of("::1", 8000)
+    (['127.0.0.1:8000', 'localhost:8000'], ['[::1]:8000'])
+    >>> hosts_of("example.com", 80)
+    ['example.com:80', 'example.com']
+    """
+    names = [host] if host not in (LOCAL, "0.0.0.0", "::") else [LOCAL, "localhost"]
+    if host in ("0.0.0.0", "::"):
+        names += [socket.gethostname(), *_own_addresses()]
+    names = [_in_address(name) for name in names]
+    # The port of all plain web servers is left out by browsers.
+    return [f"{name}:{port}" for name in names] + (names if port == _WEB_PORT else [])
+
+
+def _in_address(name: str) -> str:
+    """A name as browsers write it: lower case, and what has colons of its own, an IPv6 address, in brackets."""
+    if ":" not in name:
+        return name.lower()
+    with suppress(ValueError):  # listening says what is wrong with it
+        name = ipaddress.IPv6Address(name).compressed
+    return f"[{name.lower()}]"
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -85,7 +111,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen()  # from now on a browser may come; it waits until the server is ready
     except OSError as error:
         listener.close()
-        raise ArgumentError(f"cannot listen on {host}:{port} ({error.strerror or error}); try --port 0") from error
+        raise ArgumentError(
+            f"cannot listen on {_in_address(host)}:{port} ({error.strerror or error}); try --port 0"
+        ) from error
     return listener
 
 

@@ -127,7 +127,15 @@ def _check_claims(kind: str, path: Path, limits: Limits) -> None:
         _check_parquet(path, limits)
     elif kind == "pajek" and (claimed := _PAJEK_NODES.search(path.read_bytes())):
         limits.check_graph(int(claimed[1]), 0)
-    elif kind in ("graphml", "gexf") and b"<!ENTITY" in path.read_bytes():
+    elif kind in ("graphml", "gexf"):
+        _check_xml(path.read_bytes())
+
+
+def _check_xml(content: bytes) -> None:
+    # Of what the parser reads, only UTF-16 writes < otherwise than ASCII does, and never without a byte of zeros.
+    if b"\0" in content:
+        raise GraphError("the file is XML in UTF-16, or damaged; save it in UTF-8")
+    if b"<!ENTITY" in content:
         raise GraphError("the file declares entities, which no graph needs; remove them")
 
 

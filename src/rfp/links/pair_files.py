@@ -74,7 +74,8 @@ def _table(path: Path, options: ReadOptions, loaded: LoadedGraph) -> EdgeTable:
     table = parse_edge_list(content, str(path), replace(options, header=False))
     if table.num_rows and not (_first_row(table, loaded) >= 0).any():
         named = parse_edge_list(content, str(path), replace(options, header=True))
-        return named if named.num_rows else table
+        # A single line is a header if its names are the usual ones, as in an edge list, and else a pair with an error.
+        return named if named.num_rows else parse_edge_list(content, str(path), options)
     return table
 
 

@@ -34,7 +34,7 @@ class Dask:
         num_workers: Processes of a cluster on this machine; as many as it has cores by default.
         scheduler: Address of a running scheduler, ``"tcp://host:8786"``, instead. Its workers need this package and
             the folder of the encoding under the same name.
-        say: Gets the address of the dashboard.
+        say: Gets a line before a scheduler is waited for, and the address of the dashboard.
 
     Example:
         >>> import networkx, tempfile
@@ -68,6 +68,8 @@ class Dask:
                     f"no worker could be started ({error}). Workers import the script that starts them: in a script, "
                     'work with Dask stands under if __name__ == "__main__":'
                 ) from error
+        if scheduler is not None:
+            say(f"waiting for {scheduler} (up to {_PATIENCE} s)")
         try:
             self.client = distributed.Client(self._cluster or scheduler, timeout=_PATIENCE, set_as_default=False)
             self.client.wait_for_workers(1, timeout=_PATIENCE)

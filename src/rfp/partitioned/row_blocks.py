@@ -106,10 +106,15 @@ class BlockLimit:
         Args:
             entries: Entries of each row, ``[n]``; the diagonal is added to them.
 
+        Raises:
+            GraphError: There are no rows.
+
         Example:
             >>> BlockLimit(bytes_in_all=100, bytes_per_row=0, bytes_per_entry=10).cuts(np.array([3, 2, 20, 1, 1]))
             (0, 2, 3, 5)
         """
+        if not len(entries):
+            raise GraphError("the graph has no nodes, so there is nothing to encode")
         cost = np.cumsum(self.cost(1, entries + 1))
         total = int(cost[-1])
         size = min(self.bytes_in_all, max(_SMALL_BLOCK, total // _BLOCKS_AT_LEAST))

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rfp.reproduce.compare import DEEP, PRODUCTS, Entry, Ours, compare
+from rfp.reproduce.compare import DEEP, EARLIER, PRODUCTS, Entry, Ours, compare
 from rfp.reproduce.tables import TABLES
 from rfp.train.results import Result
 
@@ -132,6 +132,8 @@ def standings_as_markdown(cells: Sequence[Standing]) -> str:
             f"| {cell.table} | {cell.label} | {cell.column} | {number} | {paper.mean:.{decimals}f} | {difference} | "
             f"{cell.verdict} | {_significance(cell)} | {_luck(cell)} |"
         )
+    earlier = any(cell.entry.ours is not None and cell.entry.ours.earlier for cell in cells)
+    lines += ["", f"{EARLIER} {_EARLIER_NOTE}"] if earlier else []
     lines += ["", *([f"{PRODUCTS} {_PRODUCTS_NOTE}"] if any(cell.by_products for cell in cells) else [])]
     deep = any(cell.entry.ours is not None and cell.entry.ours.by_gcnii for cell in cells)
     lines += ["", f"{DEEP} {_GCNII_NOTE}"] if deep else []
@@ -154,6 +156,8 @@ def counts_as_markdown(cells: Sequence[Standing]) -> str:
 def _counts(cells: Sequence[Standing]) -> dict[str, int]:
     return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
 
+
+_EARLIER_NOTE = "of an earlier, smaller search; not run anew yet"
 
 _PRODUCTS_NOTE = (
     "validation prefers products of the trajectory as K_embed, beyond the paper, with the row's operators, "

@@ -53,7 +53,7 @@ class SampleEstimate:
 
     @property
     def half_width(self) -> float:
-        return (self.interval[1] - self.interval[0]) / 2
+        return self.interval[1] / 2 - self.interval[0] / 2  # the width itself may be beyond float64
 
     @property
     def relative_half_width(self) -> float:
@@ -139,44 +139,74 @@ class Affine:
 
 
 class Moments:
-    """Sums of the samples and, if asked for, of each node's terms."""
+    """Sums of the samples and, if asked for, of each node's terms.
+
+    Squares of numbers above 1e154 leave float64, so all are divided by a scale first. It is a power of two, which
+    rounds nothing: where no square would overflow, the results are those without it, bit for bit.
+    """
 
     def __init__(self) -> None:
         self.samples: list[Tensor] = []
         self.count = 0
-        self.node_sum: Tensor | float = 0.0
+        self.node_scale: Tensor = torch.zeros(())
+        self.node_sum: Tensor | float = 0.0  # over the scale of the node, and its square below
         self.node_square_sum: Tensor | float = 0.0
 
     def add(self, terms: Tensor, per_node: bool) -> None:  # terms: [n, m], one column a sample
         self.samples.append(terms.sum(dim=0).cpu())
         self.count += terms.size(1)
         if per_node:
-            self.node_sum = self.node_sum + terms.sum(dim=1)
-            self.node_square_sum = self.node_square_sum + terms.square().sum(dim=1)
+            scale = torch.maximum(_power_of_two(terms.abs().amax(dim=1)), self.node_scale.to(terms))
+            shrunk = self.node_scale.to(terms) / scale
+            scaled = terms / scale[:, None]
+            self.node_sum = self.node_sum * shrunk + scaled.sum(dim=1)
+            self.node_square_sum = self.node_square_sum * shrunk.square() + scaled.square_().sum(dim=1)
+            self.node_scale = scale
 
     def estimate(
         self, sampling: Sampling, target: Affine, known: float, known_diagonal: Tensor | None
     ) -> SampleEstimate:
-        """The affine target of (known part + mean of the samples)."""
+        """The affine target of (known part + mean of the samples).
+
+        Raises:
+            NumericalError: It, or an end of its interval, leaves float64.
+        """
         samples = torch.cat(self.samples)
-        if not bool(torch.isfinite(samples).all()):
+        scale = float(_power_of_two(samples.abs().max()))
+        scaled = samples / scale
+        value = target.scale * (known + float(scaled.mean()) * scale) + target.offset
+        error = math.inf
+        if self.count > 1:
+            error = abs(target.scale) * float(scaled.std()) / math.sqrt(self.count) * scale
+        quantile = float(scipy.special.stdtrit(max(self.count - 1, 1), (1 + sampling.confidence) / 2))
+        half = quantile * error
+        # Without an end is the interval also of a single sample, and at a confidence that rounds to 1.
+        overflows = self.count > 1 and math.isfinite(quantile) and not math.isfinite(abs(value) + half)
+        if overflows or not math.isfinite(value):
             raise NumericalError(
                 "the trace exceeds the range of float64; use a smaller power or a normalised operator "
                 "(normalized_adjacency has eigenvalues in [-1, 1])"
             )
-        value = target.scale * (known + float(samples.mean())) + target.offset
-        error = abs(target.scale) * float(samples.std()) / math.sqrt(self.count) if self.count > 1 else math.inf
-        quantile = float(scipy.special.stdtrit(max(self.count - 1, 1), (1 + sampling.confidence) / 2))
-        half = quantile * error
         reached = sampling.epsilon is None or bool(half <= sampling.epsilon * abs(value))
         interval = (value - half, value + half)
         nodes = self._nodes(target, known_diagonal) if sampling.per_node else (None, None)
         return SampleEstimate(value, error, interval, sampling.confidence, self.count, reached, *nodes)
 
     def _nodes(self, target: Affine, known_diagonal: Tensor | None) -> tuple[Tensor, Tensor]:
-        mean = torch.as_tensor(self.node_sum / self.count)
-        variance = (torch.as_tensor(self.node_square_sum) / self.count - mean.square()).clamp_min_(0)
-        error = abs(target.node_scale) * (variance / max(self.count - 1, 1)).sqrt()
+        scaled = torch.as_tensor(self.node_sum / self.count)
+        variance = (torch.as_tensor(self.node_square_sum) / self.count - scaled.square()).clamp_min_(0)
+        error = abs(target.node_scale) * (variance / max(self.count - 1, 1)).sqrt() * self.node_scale
+        mean = scaled * self.node_scale
         diagonal = mean if known_diagonal is None else mean + known_diagonal
         value = target.node_scale * diagonal
         return value if target.node_offset is None else value + target.node_offset, error
+
+
+def _power_of_two(magnitude: Tensor) -> Tensor:
+    """The largest power of two up to a magnitude; 1 for 0, and NaN for infinity.
+
+    >>> _power_of_two(torch.tensor([0.0, 1.0, 5.0, 1e300], dtype=torch.float64)).tolist() == [1, 1, 4, 2.0**996]
+    True
+    """
+    mantissa = torch.frexp(magnitude).mantissa  # in [1/2, 1): what is left of the magnitude without it is exact
+    return torch.where(magnitude > 0, magnitude / (2 * mantissa), torch.ones_like(magnitude))

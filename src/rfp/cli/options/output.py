@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
+from rfp.atomic import check_output
 from rfp.cli.options.panels import panel
+from rfp.errors import FileError, WriteError
 
 _output = panel("Output")
 
@@ -31,3 +35,11 @@ ShowOnly = Annotated[bool, _output("--show", help="Print how the file was read, 
 EstimateOnly = Annotated[bool, _output("--estimate", help="Print what it would cost, and stop.")]
 JsonReport = Annotated[bool, _output("--json", help="Print a report as JSON on standard output.")]
 Quiet = Annotated[bool, _output("-q", "--quiet", help="Say nothing but errors.")]
+
+
+def check_given(path: Path, inputs: Iterable[Path | str], *, force: bool) -> None:
+    """:func:`~rfp.atomic.check_output` of a command line, on which a folder that is not there is no failed write."""
+    try:
+        check_output(path, inputs, force=force)
+    except WriteError as error:
+        raise FileError(str(error)) from None
