@@ -57,5 +57,5 @@ def test_batches_and_column_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_walk_length_must_be_positive() -> None:
-    with pytest.raises(ArgumentError, match="walk_length must be at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="walk_length must be an integer of at least 1, got 0"):
         random_walk_pe(nx.path_graph(2), walk_length=0)

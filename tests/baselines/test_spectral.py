@@ -156,7 +156,7 @@ def test_directed_graphs_need_a_symmetric_operator(directed: Graph) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(ArgumentError, match="which must be one of"):
         eigenvectors(nx.path_graph(3), which="largest")
-    with pytest.raises(ArgumentError, match="num_eigenvectors must be at least 1"):
+    with pytest.raises(ArgumentError, match="num_eigenvectors must be an integer of at least 1, got"):
         eigenvectors(nx.path_graph(3), num_eigenvectors=0)
     with pytest.raises(ArgumentError, match="drop the power"):
         eigenvectors(nx.path_graph(3), operator="adjacency^2")
