@@ -45,7 +45,7 @@ class Page:
         return self.wait(f"encodings/{answer.json()['key']}")
 
     def wait(self, path: str) -> Any:
-        for _ in range(600):
+        for _ in range(3600):  # a first call compiles, which takes long on a busy machine
             about = self.json(path)
             if about["status"] not in ("waiting", "running"):
                 return about

@@ -26,8 +26,7 @@ from rfp.data.data_config import DataConfig
 from rfp.data.folder_ids import GraphIds, NumberedNodes, number_nodes
 from rfp.data.link_task import link_task
 from rfp.data.loaded import LoadedTask
-from rfp.data.table_files import TABLE_SUFFIXES, Table, find_table
-from rfp.data.table_folder import PART_NAMES, features_of, named_columns, required_column
+from rfp.data.table_files import PART_NAMES, TABLE_SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.edge_table.columns import SOURCE_NAMES, TARGET_NAMES
 from rfp.errors import ArgumentError, FileError, GraphError
@@ -38,7 +37,7 @@ def load_link_folder(folder: Path, config: DataConfig) -> LoadedTask:
     """Read the files of a folder (see the module)."""
     edges, parts, places = _edges(folder)
     nodes, negatives = find_table(folder, "nodes"), find_table(folder, "negatives")
-    source, target = (required_column(edges, names) for names in (SOURCE_NAMES, TARGET_NAMES))
+    source, target = (edges.required(names) for names in (SOURCE_NAMES, TARGET_NAMES))
     count, time = edges.num_rows, _times(edges, config.time, parts is not None)
     if negatives is not None:  # their nodes are numbered with those of the edges
         edges = _joined([edges, negatives], [source, target])
@@ -49,7 +48,7 @@ def load_link_folder(folder: Path, config: DataConfig) -> LoadedTask:
     ends = torch.from_numpy(np.ascontiguousarray(numbered.ends))
     of_nodes = {}
     if nodes is not None:
-        x = features_of(nodes, {"node", *named_columns(nodes, "label"), *named_columns(nodes, "split")})
+        x = nodes.features({"node", *nodes.of_role("label"), *nodes.of_role("split")})
         if x is not None:
             of_nodes["x"] = x[numbered.order]
     graph = GraphCollection(ends[:, :count], torch.from_numpy(numbered.ptr), torch.tensor([0, count]), of_nodes)
@@ -83,7 +82,7 @@ def _edges(folder: Path) -> tuple[Table, Tensor | None, Any]:
     if missing:
         raise FileError(f"{folder}: there is no {missing[0]} file beside those of the other parts")
     several = [table for table in tables.values() if table is not None]
-    columns = [required_column(several[0], names) for names in (SOURCE_NAMES, TARGET_NAMES)]
+    columns = [several[0].required(names) for names in (SOURCE_NAMES, TARGET_NAMES)]
     sizes = torch.tensor([table.num_rows for table in several])
     parts, starts = owners(sizes), offsets(sizes).numpy()
 
@@ -110,7 +109,7 @@ def _joined(tables: list[Table], columns: list[str]) -> Table:
     names = [SOURCE_NAMES, TARGET_NAMES]
     joined = {}
     for column, known in zip(columns, names, strict=True):
-        parts = [table.ids(required_column(table, known)) for table in tables]
+        parts = [table.ids(table.required(known)) for table in tables]
         if len({part.type for part in parts}) > 1:
             parts = [part.cast(pa.string()) for part in parts]
         joined[column] = pa.concat_arrays(parts)
@@ -118,7 +117,7 @@ def _joined(tables: list[Table], columns: list[str]) -> Table:
 
 
 def _parts(table: Table) -> Tensor | None:
-    names = named_columns(table, "split")
+    names = table.of_role("split")
     if not names:
         return None
     return torch.stack([_part_numbers(table, name, PARTS) for name in names], dim=1)

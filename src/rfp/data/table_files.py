@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from rfp.errors import FileError, GraphError, MissingExtraError
+from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError
 from rfp.io.arrow_text import block_options
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,29 @@ class Table:
     def where(self, row: int) -> str:
         """The place of a row, counted from 1 without the header."""
         return f"{self.path}, row {row + 1}"
+
+    def required(self, names: tuple[str, ...]) -> str:
+        """The first of these columns that the table has."""
+        found = next((name for name in names if name in self.columns), None)
+        if found is None:
+            raise GraphError(f"{self.path}: there is no column {names[0]!r}; it has {', '.join(self.columns)}")
+        return found
+
+    def of_role(self, role: str) -> list[str]:
+        """The columns ``label``, or ``label_a``, ``label_b``, …"""
+        several = [name for name in self.columns if name.startswith(f"{role}_")]
+        if role in self.columns and several:
+            raise ArgumentError(
+                f"{self.path}: has both {role!r} and {several[0]!r}; use one column, or {role}_<name> only"
+            )
+        return [role] if role in self.columns else several
+
+    def features(self, without: set[str | None]) -> Tensor | None:
+        """All other columns as float32, ``[num_rows, columns]``."""
+        names = [name for name in self.columns if name not in without]
+        if not names:
+            return None
+        return torch.from_numpy(np.stack([self.numbers(name) for name in names], axis=1)).float()
 
     def is_text(self, name: str) -> bool:
         """Whether the column holds text (or nothing at all is a number)."""

@@ -25,27 +25,24 @@ from rfp.data.collection import GraphCollection
 from rfp.data.data_config import DataConfig
 from rfp.data.folder_ids import GraphIds, NumberedNodes, number_graphs, number_nodes
 from rfp.data.labels import Labels, choose_masks, labels_from_numbers, labels_from_texts
+from rfp.data.link_folder import load_link_folder
 from rfp.data.loaded import LoadedTask
-from rfp.data.table_files import TABLE_SUFFIXES, Table, find_table
+from rfp.data.table_files import PART_NAMES, TABLE_SUFFIXES, Table, find_table
 from rfp.data.tasks import PARTS
 from rfp.edge_table.columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES
-from rfp.errors import ArgumentError, FileError, GraphError
+from rfp.errors import ArgumentError, FileError
 from rfp.nn.levels import GRAPH, NODE, Level
 from rfp.ragged import offsets
-
-PART_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
     """Read the files of a folder (see the module)."""
     if config.level == "link":
-        from rfp.data.link_folder import load_link_folder
-
         return load_link_folder(folder, config)
     edges, nodes, graphs = (find_table(folder, name) for name in ("edges", "nodes", "graphs"))
     if edges is None:
         raise FileError(f"{folder}: there is no edges file; expected edges{', edges'.join(TABLE_SUFFIXES)}")
-    source, target = (required_column(edges, names) for names in (SOURCE_NAMES, TARGET_NAMES))
+    source, target = (edges.required(names) for names in (SOURCE_NAMES, TARGET_NAMES))
     graph_ids = number_graphs(edges, nodes, graphs)
     node_ids = number_nodes(edges, source, target, nodes, graph_ids)
     collection = _collection(edges, source, target, nodes, graph_ids, node_ids)
@@ -57,28 +54,20 @@ def load_folder(folder: Path, config: DataConfig) -> LoadedTask:
     return LoadedTask(labels.task(name, level, config), collection, labels.y, masks, str(folder), notes=labels.notes)
 
 
-def required_column(table: Table, names: tuple[str, ...]) -> str:
-    """The first of these columns that the table has."""
-    found = next((name for name in names if name in table.columns), None)
-    if found is None:
-        raise GraphError(f"{table.path}: there is no column {names[0]!r}; it has {', '.join(table.columns)}")
-    return found
-
-
 def _collection(
     edges: Table, source: str, target: str, nodes: Table | None, graph_ids: GraphIds, node_ids: NumberedNodes
 ) -> GraphCollection:
     order = np.argsort(graph_ids.of_edges, kind="stable")
     weight = next((name for name in WEIGHT_NAMES if name in edges.columns), None)
     attributes = {}
-    features = features_of(edges, {source, target, "graph", weight})
+    features = edges.features({source, target, "graph", weight})
     if features is not None:
         attributes["edge_attr"] = features[order]
     if weight is not None:
         attributes["edge_weight"] = torch.from_numpy(edges.numbers(weight)[order]).float()
     of_nodes = {}
     if nodes is not None:
-        x = features_of(nodes, {"node", "graph", *named_columns(nodes, "label"), *named_columns(nodes, "split")})
+        x = nodes.features({"node", "graph", *nodes.of_role("label"), *nodes.of_role("split")})
         if x is not None:
             of_nodes["x"] = x[node_ids.order]
     counts = torch.from_numpy(np.bincount(graph_ids.of_edges, minlength=graph_ids.count))
@@ -91,27 +80,9 @@ def _collection(
     )
 
 
-def features_of(table: Table, without: set[str | None]) -> Tensor | None:
-    """All other columns as float32."""
-    names = [name for name in table.columns if name not in without]
-    if not names:
-        return None
-    return torch.from_numpy(np.stack([table.numbers(name) for name in names], axis=1)).float()
-
-
-def named_columns(table: Table, role: str) -> list[str]:
-    """``label``, or ``label_a``, ``label_b``, …"""
-    several = [name for name in table.columns if name.startswith(f"{role}_")]
-    if role in table.columns and several:
-        raise ArgumentError(
-            f"{table.path}: has both {role!r} and {several[0]!r}; use one column, or {role}_<name> only"
-        )
-    return [role] if role in table.columns else several
-
-
 def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, folder: Path) -> tuple[Table, Level]:
     tables = {NODE: nodes, GRAPH: graphs}
-    have = {level: table for level, table in tables.items() if table is not None and named_columns(table, "label")}
+    have = {level: table for level, table in tables.items() if table is not None and table.of_role("label")}
     if config.level is not None:
         have = {level: table for level, table in have.items() if level.name == config.level}
     if len(have) == 2:
@@ -124,7 +95,7 @@ def _labelled(nodes: Table | None, graphs: Table | None, config: DataConfig, fol
 
 
 def _labels(table: Table, config: DataConfig, order: NDArray[np.int64]) -> Labels:
-    names = named_columns(table, "label")
+    names = table.of_role("label")
     source = f"{table.path}, column {', '.join(names)}"
     if len(names) == 1 and table.is_text(names[0]):
         texts = table.texts(names[0])
@@ -135,7 +106,7 @@ def _labels(table: Table, config: DataConfig, order: NDArray[np.int64]) -> Label
 
 
 def _masks(table: Table, order: NDArray[np.int64]) -> dict[str, Tensor] | None:
-    names = named_columns(table, "split")
+    names = table.of_role("split")
     if not names:
         return None
     masks = {part: torch.zeros(table.num_rows, len(names), dtype=torch.bool) for part in PARTS}
