@@ -36,6 +36,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_extensions", "_generated", "**/.*"]
 suppress_warnings = ["ref.footnote"]  # a list of references is read, not only pointed at
+smartquotes_action = "qe"  # "--" begins the options of the command: it is no dash
 nitpicky = True
 # Names of other projects, whose inventories would have to be fetched; a name that begins with rfp must exist.
 nitpick_ignore_regex = [("py:.*", r"(?!rfp\b).*")]

@@ -3,8 +3,11 @@
 Eliasof, Frasca, Bevilacqua, Treister, Chechik, Maron. *Graph Positional Encoding via Random Feature Propagation*,
 ICML 2023.
 
-Importing the package loads nothing else: a public name, and a submodule such as ``rfp.nn``, is loaded when it is first
-used. So the command knows its verb before it loads torch.
+Begin with :func:`rfp.encode`, which encodes a graph. The same encoding is a PyG transform in :mod:`rfp.transforms` and
+a module in :mod:`rfp.nn`.
+
+Importing the package loads nothing else. A public name, or a submodule such as ``rfp.nn``, is loaded when it is first
+used, so the command knows its verb before it loads torch.
 """
 
 from __future__ import annotations

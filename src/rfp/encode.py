@@ -42,14 +42,14 @@ def encode(
         a^{(p)} = N(S a^{(p-1)}), \quad a^{(0)} = r \sim \mathcal D
 
     Args:
-        graph: Anything :func:`rfp.as_graph` reads: PyG ``Data`` or ``Batch``, ``edge_index``, a matrix, a NetworkX
-            graph, a data frame, what :func:`rfp.read_graph` returns, or a list of these encoded as one batch. Graphs
-            of a batch never mix.
-        settings: All arguments in one :class:`~rfp.settings.Settings`, which says what each means. Any of its fields
-            may be given as a keyword, with settings or without.
+        graph: Anything that :func:`rfp.as_graph` reads: PyG ``Data`` or ``Batch``, ``edge_index``, a matrix, a NetworkX
+            graph, a data frame, or what :func:`rfp.read_graph` returns. A list of these is encoded as one batch, in
+            which graphs never mix.
+        settings: All arguments in one :class:`~rfp.settings.Settings`, which explains each. You can give any of its
+            fields as a keyword, with or without ``settings``.
         weight: Weights of the edges, or the name of the attribute or column that holds them (:func:`rfp.as_graph`).
-        features: Start from this ``[n, k]`` or ``[B, n, k]`` instead of drawing; then ``num_channels``,
-            ``num_trajectories``, ``distribution`` and ``seed`` are not used.
+        features: Start from these features ``[n, k]`` or ``[B, n, k]`` instead of drawing. ``num_channels``,
+            ``num_trajectories``, ``distribution`` and ``seed`` are then not used.
         graph_keys: Name the graphs by these integers instead of their content (:func:`~rfp.features.random_features`).
         progress: Called with 1 after each step of each operator.
 
@@ -57,7 +57,7 @@ def encode(
         The :class:`~rfp.trajectory.Trajectory`: ``states`` ``[B, n, P + 1, O k]``, ``flat()`` ``[B, n, C]``, and
         ``report``.
 
-    Costs O(P O (m k B + n k² B)) time, O(n O (P + 1) k B) memory for the result and two steps' worth beside it.
+    Takes O(P O (m k B + n k² B)) time, and O(n O (P + 1) k B) memory for the result plus that of two steps.
 
     Example:
         >>> import torch, rfp

@@ -60,28 +60,28 @@ class Arguments(LoopArguments, total=False):
 
 @dataclass(frozen=True)
 class Settings:
-    """What defines an encoding, in the paper's terms, and how it is computed.
+    """All arguments of an encoding: what defines it, in the paper's terms, and how it is computed.
 
     Args:
-        num_channels: k.
-        num_steps: P; 0 gives plain random node features.
-        operators: Each a name (:mod:`rfp.operators`), a matrix, a callable ``a -> S a`` or an
+        num_channels: k, the number of channels.
+        num_steps: P, the number of propagation steps. 0 gives plain random node features.
+        operators: The operators S. Each is a name (:mod:`rfp.operators`), a matrix, a callable ``a -> S a`` or an
             :class:`~rfp.operators.Operator`. All start from the same features. ``"both_directions"`` stands for two:
             along the edges of a directed graph and against them.
-        normalization: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"``, a function of :mod:`rfp.normalization`, or a
-            callable ``(a [B, n, k], ptr) -> a``.
-        normalize_every: w.
-        num_trajectories: B. They share every sparse product.
-        distribution: ``"normal"``, ``"rademacher"``, ``"uniform"``, or a callable
+        normalization: N: ``"qr"``, ``"l2"``, ``"none"``, ``"inverse_gram"``, a function of :mod:`rfp.normalization`, or
+            a callable ``(a [B, n, k], ptr) -> a``.
+        normalize_every: w: normalise every w steps.
+        num_trajectories: B, the number of trajectories. They share every sparse product.
+        distribution: Of the random features: ``"normal"``, ``"rademacher"``, ``"uniform"``, or a callable
             (:func:`~rfp.features.random_features`).
-        start: How the features begin, for each graph and trajectory: as ``"drawn"``; with columns of ``"unit"`` length;
-            or ``"orthonormal"``, Q of their own QR (columns that depend on earlier ones, and those beyond the n-th, are
-            zero). All steps follow from these.
+        start: How the features begin, for each graph and trajectory: as ``"drawn"``, with columns of ``"unit"`` length,
+            or ``"orthonormal"``. The last is the Q of their own QR, in which columns that depend on earlier ones, and
+            those beyond the n-th, are zero. All steps follow from this start.
         seed: Any integer. The draw is a pure function of (seed, graph content, trajectory, node, channel).
         dtype: Precision of the computation, ``torch.float32`` or ``torch.float64``, or its name.
-        storage_dtype: Precision of the result, if another.
+        storage_dtype: Precision of the result, if different.
         backend: ``"auto"``, or one of :data:`BACKEND_NAMES`.
-        strict: Raise where the result departs from a plain full-rank QR (dependent columns).
+        strict: Raise if the result departs from a plain full-rank QR (dependent columns).
         cache: Folder of stored encodings, keyed by the content of the graph, every argument and the version.
 
     Example:

@@ -52,29 +52,29 @@ def bench(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the result file.")] = Path("bench-results"),
     plot: Annotated[Path | None, typer.Option(help="Also draw the results to this picture.")] = None,
     only: Annotated[
-        str, typer.Option(help="Beside ours, time only contenders with this text in their name, e.g. pycleora.")
+        str, typer.Option(help="Besides ours, time only contenders with this text in their name, e.g. pycleora.")
     ] = "",
     compare: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="An older result file: say what became slower or faster; exit code 1 if anything is slower.",
+            help="An older result file. Say what became slower or faster; exit code 1 if anything is slower.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout.")] = False,
     largest: Annotated[
-        float, typer.Option(min=1e5, help="Of partitioned: non-zeros of the largest graph; 1e9 takes hours and 60 GB.")
+        float, typer.Option(min=1e5, help="For partitioned: non-zeros of the largest graph. 1e9 takes hours and 60 GB.")
     ] = 1e6,
-    folder: Annotated[Path, typer.Option(help="Of partitioned: where edges and row blocks are written.")] = Path(
+    folder: Annotated[Path, typer.Option(help="For partitioned: where to write edges and row blocks.")] = Path(
         "bench-partitioned"
     ),
 ) -> None:
-    """Measure encodings and their peers; correctness is checked before any speed is reported.
+    """Measure encodings and their peers. Correctness is checked before any speed is reported.
 
-    Writes `<output>/<machine>.csv` with the environment, case by case; rows of one that is not complete are in
-    `<machine>-cut.csv`. Cases that need what is not here are skipped by name. A row is repeated until its times
-    agree; one that never does is called noisy.
+    Writes `<output>/<machine>.csv` with the environment, case by case. Rows of a case that is not complete are in
+    `<machine>-cut.csv`. Cases that need something missing on this machine are skipped by name. A row is repeated until
+    its times agree; one whose times never agree is called noisy.
 
     Example: `rfp bench scaling -o bench-results --plot scaling.png`, and after a change
     `rfp bench scaling -o after --compare bench-results/<machine>.csv`

@@ -42,12 +42,12 @@ def count(
         str,
         _counting(
             metavar="triangle|cycle4|walk:P",
-            help="walk:P are closed walks of P steps; with --exact also tailed_triangle and star.",
+            help="What to count. walk:P means closed walks of P steps. With --exact also tailed_triangle and star.",
         ),
     ] = "triangle",
-    exact: Annotated[bool, _counting("--exact", help="Count exactly; on sparse graphs often the faster way.")] = False,
+    exact: Annotated[bool, _counting("--exact", help="Count exactly. On sparse graphs this is often faster.")] = False,
     force: Annotated[
-        bool, _counting("--force", help="Count exactly however long it takes, and replace OUT if it is there.")
+        bool, _counting("--force", help="Count exactly however long it takes, and replace OUT if it exists.")
     ] = False,
     simple: Annotated[
         bool, _counting("--simplify", help="Drop weights, directions, self-loops and repeated edges first.")
@@ -59,7 +59,7 @@ def count(
     epsilon: Annotated[float, _estimating(help="Stop when the interval is the count ± this fraction of it.")] = 0.05,
     confidence: Annotated[float, _estimating(help="Coverage of the interval.")] = 0.95,
     num_samples: Annotated[
-        int, _estimating("--num-samples", "--max-samples", min=2, help="The most that may be drawn.")
+        int, _estimating("--num-samples", "--max-samples", min=2, help="The largest number of samples.")
     ] = DEFAULT_LIMIT,
     deflation: Annotated[int, _estimating(min=0, help="Directions removed before sampling, 0 for none.")] = 8,
     hubs: Annotated[
@@ -70,7 +70,8 @@ def count(
         ),
     ] = None,
     block_size: Annotated[
-        int | None, _estimating(min=1, help="Samples that share one product. Default: 128 MB a state, at most 32.")
+        int | None,
+        _estimating(min=1, help="Samples that share one product. Default: 128 MB for each state, at most 32."),
     ] = None,
     distribution: Annotated[str, _estimating(metavar="rademacher|normal")] = "rademacher",
     seed: Annotated[int, _estimating(help="Same seed and same graph, same samples.")] = 0,
@@ -81,9 +82,10 @@ def count(
     """Count triangles, 4-cycles or closed walks of a graph.
 
     Random features are propagated (Hutchinson's estimator of trace(A^P)) until the confidence interval is as narrow as
-    asked for. With --hubs 0 --deflation 0 this is the paper's TraceTriangle. If the interval is not reached after
-    --num-samples, the estimate is printed with the one it has, a warning goes to stderr, and "reached" is false in the
-    JSON report.
+    --epsilon asks for. If it is still wider after --num-samples, the estimate is printed with the interval reached, a
+    warning goes to stderr, and "reached" is false in the JSON report.
+
+    With --hubs 0 --deflation 0 this is the paper's TraceTriangle.
 
     Examples:
 

@@ -22,11 +22,11 @@ _STEPS_PRINTED = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="The picture.")] = Path("rfp-demo.png"),
-    seed: Annotated[int, typer.Option(help="Another seed, another random start, the same end.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another seed gives another random start and the same end.")] = 0,
 ) -> None:
     """Encode the karate club and watch its channels turn from noise into eigenvectors.
 
-    Prints a table (angles, and the cosine of each channel with its own eigenvector) and writes a picture.
+    Prints a table of angles, and of the cosine of each channel with its own eigenvector, and writes a picture.
 
     Example:
 

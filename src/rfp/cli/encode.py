@@ -43,10 +43,11 @@ def encode(
 ) -> None:
     """Encode a graph by random feature propagation.
 
-    OUT holds one row for each node: the k channels of step 0 (random), 1, ..., P of the first operator, then of the
-    second; or fewer, for an embedding of k columns (--last-only, --steps-kept, --preset fastrp). OUT.json beside it
-    says which column is which, and records every argument, version and seed. Node ids are in .npz, .parquet and .pt;
-    for .npy they are in OUT.nodes.csv, unless they are simply 0 to n-1.
+    OUT has one row for each node. Its columns are the k channels of step 0 (random), 1, ..., P of the first operator,
+    then of the second. For fewer columns use --last-only, --steps-kept or --preset fastrp.
+
+    OUT.json says which column is which, and records every argument, version and seed. Node ids are in .npz, .parquet
+    and .pt; for .npy they are in OUT.nodes.csv, unless they are simply 0 to n-1.
 
     Examples:
 

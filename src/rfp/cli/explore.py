@@ -14,7 +14,7 @@ from rfp.explorer.server import LOCAL, karate_club, serve
 
 GraphFile = Annotated[
     str | None,
-    typer.Argument(metavar="[GRAPH]", help="Any file that rfp encode reads; the karate club if none is given."),
+    typer.Argument(metavar="[GRAPH]", help="Any file that rfp encode reads. Default: the karate club."),
 ]
 
 
@@ -24,24 +24,24 @@ _server = panel("The server")
 def explore(
     graph: GraphFile = None,
     *,
-    port: Annotated[int, _server(min=0, max=65535, help="0 takes a free one.")] = 0,
-    host: Annotated[str, _server(help="The address to listen on; another one than 127.0.0.1 needs --i-know.")] = LOCAL,
+    port: Annotated[int, _server(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 0,
+    host: Annotated[str, _server(help="Address to listen on. Any other than 127.0.0.1 needs --i-know.")] = LOCAL,
     i_know: Annotated[
         bool,
         _server(
             "--i-know",
-            help="Yes, other machines shall reach this server: whoever has the address with its token, which travels "
+            help="Let other machines reach this server. Whoever has the address with its token, which travels "
             "unencrypted, sees the graph and can make this machine compute.",
         ),
     ] = False,
     browser: Annotated[bool, _server("--browser/--no-browser", help="Open the page.")] = True,
     options: Reading,
 ) -> None:
-    """See random features turn into the geometry of a graph, in a browser.
+    """Watch random features turn into the geometry of a graph, in a browser.
 
     Serves one page on this machine, at an address with a random token. The page shows the graph coloured by a channel
-    at each step, the scatter of two channels, principal angles, Ritz values, the spectrum and products; every control
-    recomputes, and what is on the screen can be copied as Python or as a command.
+    at each step, the scatter of two channels, principal angles, Ritz values, the spectrum and products. Every control
+    recomputes at once, and you can copy what is on the screen as Python or as a command.
 
     Examples:
 

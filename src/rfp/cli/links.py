@@ -37,16 +37,19 @@ Pairs = Annotated[
     _scoring(metavar="FILE", help="Score the pairs of this table (text or .parquet); **-** is standard input."),
 ]
 Top = Annotated[
-    int | None, _scoring(metavar="K", min=1, help="The K highest scores among all pairs that are no edges.")
+    int | None, _scoring(metavar="K", min=1, help="The K highest scores among all pairs that are not edges.")
 ]
-Exact = Annotated[bool, _scoring("--exact", help="Count instead of estimating; on sparse graphs often the faster way.")]
+Exact = Annotated[bool, _scoring("--exact", help="Count instead of estimating. On sparse graphs this is often faster.")]
 Simplify = Annotated[
     bool, _scoring("--simplify", help="Drop weights, directions, self-loops and repeated edges first.")
 ]
 Beta = Annotated[float, _scoring(help="For katz: a walk of l steps counts β^l.")]
-MaxLength = Annotated[int, _scoring(min=2, help="For katz: walks of up to so many steps.")]
-Channels = Annotated[int, _estimating("-k", "--channels", min=1, help="Samples that are in memory at a time.")]
-Trajectories = Annotated[int | None, _estimating("-B", "--trajectories", min=1, help="Times so many. Default: 4.")]
+MaxLength = Annotated[int, _scoring(min=2, help="For katz: the longest walks that count, in steps.")]
+Channels = Annotated[int, _estimating("-k", "--channels", min=1, help="Samples in memory at a time.")]
+Trajectories = Annotated[
+    int | None,
+    _estimating("-B", "--trajectories", min=1, help="How many times --channels samples are drawn. Default: 4."),
+]
 Seed = Annotated[int, _estimating(help="Same seed and same graph, same estimates.")]
 ScoresFile = Annotated[
     str, typer.Option("-o", "--output", metavar="OUT", help="OUT.csv or .parquet; **-** writes CSV to standard output.")
@@ -75,9 +78,12 @@ def links(
 ) -> None:
     """Score pairs of nodes as links: common neighbours, Adamic-Adar, resource allocation, Katz.
 
-    The scores are estimated from random feature propagation with a standard error each, in memory of n k numbers: the
-    matrix of common neighbours is never formed. --top K looks at all pairs, a block of rows at a time, which takes n² k
-    B / 2 multiplications; with --exact the sum of squared degrees. Columns: source, target, score, standard_error.
+    Give pairs with --pairs, or ask for the best of all pairs with --top. The columns of the result are source, target,
+    score and standard_error.
+
+    The scores are estimated from random feature propagation in memory of n k numbers: the matrix of common neighbours
+    is never formed. --top K looks at all pairs, a block of rows at a time, which takes n² k B / 2 multiplications; with
+    --exact it takes the sum of squared degrees.
 
     Examples:
 

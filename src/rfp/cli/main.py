@@ -28,17 +28,17 @@ from rfp.cli.options.panels import with_groups
 
 # Verb -> what it does. The module `rfp.cli.VERB`, and all that it imports, is loaded when the verb is named.
 VERBS = {
-    "encode": "A graph file in, its positional encoding out.",
-    "count": "Triangles, 4-cycles and closed walks of a large graph.",
-    "links": "Score pairs of nodes as links that may be missing.",
-    "explore": "See a graph and its encoding in a browser.",
-    "plot": "The figures of the explorer without a browser.",
+    "encode": "Compute the positional encoding of a graph file.",
+    "count": "Count triangles, 4-cycles or closed walks of a large graph.",
+    "links": "Score pairs of nodes to find missing links.",
+    "explore": "Explore a graph and its encoding in a browser.",
+    "plot": "Draw the figures of the explorer to a file.",
     "demo": "Watch random channels turn into eigenvectors.",
     "train": "Train a model and write its result file.",
-    "search": "Search the values of a config on validation.",
-    "predict": "Ask a trained link model about a node.",
+    "search": "Search the best values of a config on validation.",
+    "predict": "List the most likely links of a node, by a trained model.",
     "table": "Reproduce a table of the paper, ours beside theirs.",
-    "bench": "Measure on this machine, with peers in the same run.",
+    "bench": "Measure speed on this machine, beside other tools.",
 }
 
 

@@ -35,9 +35,11 @@ def plot(
         list[int] | None, _drawing("--step", help="A step to draw the graph at; up to eight times. Default: a few.")
     ] = None,
     channel: Annotated[int, _drawing(min=0, help="The channel that colours the nodes.")] = 0,
-    second: Annotated[int | None, _drawing(min=0, help="The other channel of the scatter. Default: the next.")] = None,
-    show_operator: Annotated[int, _drawing(min=0, help="Which of several operators, from 0.")] = 0,
-    trajectory: Annotated[int, _drawing(min=0, help="Which of several trajectories, from 0.")] = 0,
+    second: Annotated[
+        int | None, _drawing(min=0, help="The other channel of the scatter plot. Default: the next.")
+    ] = None,
+    show_operator: Annotated[int, _drawing(min=0, help="Which of several operators, counted from 0.")] = 0,
+    trajectory: Annotated[int, _drawing(min=0, help="Which of several trajectories, counted from 0.")] = 0,
     output: Annotated[Path, _drawing("-o", "--output", help="OUT.png, .svg, .pdf or .html.")] = Path("rfp.png"),
     force: Annotated[bool, _drawing("--force", help="Replace OUT if it exists.")] = False,
     options: Reading,

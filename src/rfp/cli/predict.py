@@ -17,9 +17,9 @@ from rfp.cli.options.device import Device
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="best.ckpt of a link model, or the folder with it.")],
     node: Annotated[list[str], typer.Option("--node", metavar="ID", help="A node; may be given several times.")],
-    top: Annotated[int, typer.Option(min=1, metavar="K", help="How many partners of each node.")] = 20,
+    top: Annotated[int, typer.Option(min=1, metavar="K", help="How many partners to list for each node.")] = 20,
     known: Annotated[
-        bool, typer.Option("--known", help="List neighbours in the training graph too, to see how they fare.")
+        bool, typer.Option("--known", help="Also list neighbours in the training graph, to see how they score.")
     ] = False,
     data_root: options.DataRoot = None,
     device: Device = "auto",

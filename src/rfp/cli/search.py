@@ -26,14 +26,18 @@ _SHOWN = 10
 def search(
     config: options.ConfigOrName,
     sets: options.Sets = None,
-    grid: Annotated[str, typer.Option(metavar="config|paper", help="The config's own search, or section A.1's.")] = (
-        "config"
-    ),
-    trials: Annotated[int | None, typer.Option(min=1, help="Points in all. Default: the whole grid if small.")] = None,
+    grid: Annotated[
+        str, typer.Option(metavar="config|paper", help="The config's own search, or that of the paper's section A.1.")
+    ] = ("config"),
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="How many points to try. Default: the whole grid if it is small, else 50.")
+    ] = None,
     sampler: Annotated[
-        str, typer.Option(metavar="auto|grid|tpe", help="In order, or learning from the last.")
+        str, typer.Option(metavar="auto|grid|tpe", help="grid: in order. tpe: learning from those tried.")
     ] = "auto",
-    prune: Annotated[bool, typer.Option("--prune", help="End trials that are worse than the median.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="End trials that are worse than the median at the same epoch.")
+    ] = False,
     seeds: options.Seeds = 1,
     splits: options.Splits = None,
     data_root: options.DataRoot = None,
@@ -46,9 +50,9 @@ def search(
 ) -> None:
     """Search a config's values on validation, then train and test the best ones.
 
-    What is searched is the config's `search`, a list of values by dotted key. Node tasks on one graph train the whole
-    grid of (lr, weight decay) and all splits together; graph tasks try one point after the other with Optuna. A search
-    that was cut goes on where it stopped. No test score is computed before the choice is made.
+    The config's `search` lists the values to try, by dotted key. Node tasks on one graph train the whole grid of (lr,
+    weight decay) and all splits together; graph tasks try one point after the other with Optuna. No test score is
+    computed before the choice is made. An interrupted search continues where it stopped.
 
     Examples:
 

@@ -24,27 +24,32 @@ if TYPE_CHECKING:
 Number = Annotated[
     str | None,
     typer.Argument(
-        metavar="1|2|3|4|5|6|7|8|links", help="Number of the table in the paper, 8, or the one of link prediction."
+        metavar="1|2|3|4|5|6|7|8|links", help="A table of the paper, 1 to 7; or ours: 8, or links for link prediction."
     ),
 ]
 QuickSubset = Annotated[
-    bool, typer.Option("--quick", help="A small subset in minutes on a CPU; marked, and never taken for the table.")
+    bool,
+    typer.Option("--quick", help="A small subset, in minutes on a CPU. It is marked, and never taken for the table."),
 ]
 Only = Annotated[
-    str, typer.Option(metavar="NAME,NAME", help="These data sets alone; files are then named table-N-part.")
+    str, typer.Option(metavar="NAME,NAME", help="Only these data sets. Files are then named table-N-part.")
 ]
-Rows = Annotated[str, typer.Option(metavar="ROW,ROW", help="These methods alone, also those run on request.")]
+Rows = Annotated[str, typer.Option(metavar="ROW,ROW", help="Only these methods, including those run only on request.")]
 NumSeeds = Annotated[
     int | None,
-    typer.Option(min=1, help="Seeds of every cell, not what the table says; with fewer, files are table-N-part."),
+    typer.Option(
+        min=1, help="Seeds of every cell, instead of the table's own number. With fewer, files are named table-N-part."
+    ),
 ]
-Jobs = Annotated[int, typer.Option(min=1, help="Cells trained side by side, each in a process of its own.")]
+Jobs = Annotated[int, typer.Option(min=1, help="How many cells to train at a time, each in its own process.")]
 Budget = Annotated[
     float | None,
-    typer.Option(min=1, metavar="SECONDS", help="Stop after this time; what is done is kept, the next run goes on."),
+    typer.Option(
+        min=1, metavar="SECONDS", help="Stop after this time. What is done is kept, and the next run continues."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")]
-RenderOnly = Annotated[bool, typer.Option("--render-only", help="Run nothing; render what there is.")]
+RenderOnly = Annotated[bool, typer.Option("--render-only", help="Run nothing; render the results there are.")]
 Check = Annotated[bool, typer.Option("--check", help="Run nothing; check every result file, and say where RFP stands.")]
 Others = Annotated[bool, typer.Option("--others", help="Also list the paper's methods not trained here.")]
 OutputFolder = Annotated[
@@ -74,9 +79,10 @@ def table(
 ) -> None:
     """Reproduce a table of the paper: 1 ZINC and molhiv, 2 node classification, 3 counting, 4 to 6 ablations, 7 arxiv.
 
-    Beyond the paper: 8 is an ablation of products of the trajectory on ZINC; `links` is link prediction, six graphs,
-    five splits, scores without learning among the rows.
-    Cells that have their result file are not run again: an interrupted table goes on where it stopped, and cells that
+    Beyond the paper: 8 is an ablation of products of the trajectory on ZINC; `links` is link prediction on six graphs
+    with five splits, with scores without learning among the rows.
+
+    Cells that have a result file are not run again, so an interrupted table continues where it stopped, and cells that
     two tables share are run once. Writes Markdown, CSV and, for ablations, pictures.
 
     Examples:

@@ -25,15 +25,16 @@ def train(
     checkpoints: options.Checkpoints = Path("runs"),
     resume: options.Resume = True,
     test: Annotated[
-        bool, typer.Option("--test/--no-test", help="Whether to compute the test score; not while you tune values.")
+        bool, typer.Option("--test/--no-test", help="Compute the test score. Use --no-test while you tune values.")
     ] = True,
     as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a model and write its result file.
 
-    Finished runs are taken from the result file, cut ones from their checkpoint. The model is chosen on validation; the
-    test score is computed once. Data of your own goes into the config, see docs/guides/experiments.md.
+    Finished runs are taken from the result file, and interrupted ones continue from their checkpoint. The model is
+    chosen on validation; the test score is computed once. Your own data goes into the config: see
+    docs/guides/experiments.md.
 
     Examples:
 

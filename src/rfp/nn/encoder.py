@@ -35,26 +35,29 @@ class _Known:
 class RandomFeaturePropagation(CountedDraws, nn.Module):
     r"""Encodes graphs by random feature propagation inside a model (Eq. 1-3 of the paper).
 
-    Training draws new features at every forward pass (draw number :math:`c` is a pure function of (seed, :math:`c`,
-    graph, trajectory, node, channel)), which regularises: a fixed draw can be memorised. Evaluation uses one fixed
-    draw, the same as ``rfp.encode(..., seed=seed)``. The seed and the number of draws made are in ``state_dict``, so
-    a restored module gives the same evaluation and continues the same training sequence. No global generator is read
-    or changed.
+    **Training** draws new features at every forward pass. This regularises, since a fixed draw can be memorised. Draw
+    number :math:`c` is a pure function of (seed, :math:`c`, graph, trajectory, node, channel).
 
-    Predefined operators run without autograd; a learned one (:class:`rfp.nn.LearnedOperator` in ``operators``) is
-    differentiated through. The module holds no other parameters. It runs in full precision under autocast, and as an
-    uncompiled call inside a ``torch.compile``\ d model (so not with ``fullgraph=True``).
+    **Evaluation** uses one fixed draw, the same as ``rfp.encode(..., seed=seed)``.
+
+    The seed and the number of draws made are in ``state_dict``, so a restored module gives the same evaluation and
+    continues the same training sequence. No global generator is read or changed.
+
+    Predefined operators run without autograd. A learned one (:class:`rfp.nn.LearnedOperator` in ``operators``) is
+    differentiated through; the module has no other parameters. Under autocast it runs in full precision. Inside a
+    ``torch.compile``\ d model it is an uncompiled call, so ``fullgraph=True`` is not possible.
 
     Args:
-        settings: All arguments in one :class:`rfp.Settings`, which says what each means, or k alone. Any of its fields
-            may be given as a keyword. An operator may also be a module ``(x, graph) -> Operator``. A ``cache`` serves
+        settings: All arguments in one :class:`rfp.Settings`, which explains each, or only k. You can give any of its
+            fields as a keyword. An operator may also be a module ``(x, graph) -> Operator``. A ``cache`` is used for
             the draw of evaluation; training draws are made once.
         eval_draws: In evaluation, return the mean over this many draws. The signs and rotations of different draws
-            are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw:
-            leave it at 1 unless the model was built for it, or average predictions instead.
-        keep_draw: Train with the draw of evaluation in the place of new ones. Signs and rotations are then the same at
-            every step, so that a linear map can learn what each channel says of a node. For one graph that stays as it
-            is (the draw is of its edges too), whose nodes are met again; step 0, which is noise, can then be memorised.
+            are unrelated, so the mean of orthonormal states shrinks as more are taken and is *not* what training saw.
+            Leave it at 1 unless the model was built for it, or average predictions instead.
+        keep_draw: Train with the draw of evaluation instead of new ones. Signs and rotations are then the same at every
+            step, so that a linear map can learn what each channel says about a node. This is for one graph that does
+            not change (the draw depends on its edges too) and whose nodes are met again. Step 0, which is noise, can
+            then be memorised.
 
     Shapes:
         Returns ``[B, n, C]`` with C = O (P + 1) k = :attr:`out_channels`; step order as in
@@ -121,15 +124,15 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
 
         Args:
             graph: A PyG ``Data`` or ``Batch``, an :class:`rfp.Graph`, or ``edge_index`` ``[2, m]`` with the arguments
-                below. A :class:`rfp.Graph` kept between calls keeps its sorted edges too, which saves most of the
+                below. If you keep a :class:`rfp.Graph` between calls, its edges stay sorted, which saves most of the
                 set-up.
             x: Node features ``[n, d]`` for learned operators; a ``Data``'s own ``x`` by default.
             edge_weight: ``[m]``.
-            batch: Graph number of each node, ascending. Without ``ptr`` offsets are counted from it, at the price of
-                one synchronisation with a GPU.
+            batch: Graph number of each node, ascending. Without ``ptr`` offsets are counted from it, which costs one
+                synchronisation with a GPU.
             ptr: ``[num_graphs + 1]``.
-            num_nodes: Number of nodes; needed with ``edge_index`` alone. It is told by ``batch``, and by ``ptr`` at the
-                price of one synchronisation where that is on a GPU.
+            num_nodes: Number of nodes; needed only with ``edge_index`` alone. Otherwise it follows from ``batch``, or
+                from ``ptr``, which costs one synchronisation if that is on a GPU.
         """
         if torch.compiler.is_exporting():
             raise ArgumentError(

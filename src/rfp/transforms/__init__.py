@@ -1,4 +1,4 @@
-"""PyG transforms: the encoding and every baseline, one class each. They hold arguments and call the library."""
+"""PyG transforms for the encoding and for every baseline, one class each. They hold arguments and call the library."""
 
 from rfp.transforms.baselines import (
     AddEigenvectorPE,

@@ -56,8 +56,8 @@ class AddRandomNodeFeatures(NodeEncodingTransform):
 class AddEigenvectorPE(NodeEncodingTransform):
     """Adds eigenvectors of an operator (:func:`rfp.baselines.eigenvectors`), ``[N, k]``; their signs are fixed.
 
-    For training flip the signs at random with :func:`rfp.baselines.flip_signs`; a model that is given this encoding
-    in its config does so by itself.
+    For training, flip the signs at random with :func:`rfp.baselines.flip_signs`. A model that has this encoding in its
+    config does so by itself.
     """
 
     num_eigenvectors: int | None = 8
@@ -173,7 +173,7 @@ class AddPowerEmbedPE(NodeEncodingTransform):
 @functional_transform("add_substructure_counts")
 @dataclass(frozen=True, repr=False)
 class AddSubstructureCounts(NodeEncodingTransform):
-    """Adds the cycles and cliques of each size through a node, counted (:func:`rfp.baselines.substructure_counts`)."""
+    """Adds the number of cycles and cliques of each size through a node (:func:`rfp.baselines.substructure_counts`)."""
 
     cycles: tuple[int, ...] = (3, 4, 5, 6)
     cliques: tuple[int, ...] = ()

@@ -17,16 +17,16 @@ from rfp.transforms.node_encoding import NodeEncodingTransform
 class AddEstimatedRandomWalkPE(NodeEncodingTransform):
     r"""Adds return probabilities of random walks (:func:`rfp.products.return_probabilities`), ``[N, K]``.
 
-    What PyG's ``AddRandomWalkPE`` adds, where that cannot run: its matrix powers fill up, n² numbers on a connected
-    graph. Here they are estimated from products of k random features in O(K m k) time and O(n k) memory; the relative
-    error of an even power is about :math:`\sqrt{2 / (k B)}`, odd ones (0 on bipartite graphs) have errors of the same
-    size. Exact for graphs of at most k nodes, and for walks of one and (undirected) two steps. Edge weights are
-    transition probabilities after division by the weighted degree.
+    This is what PyG's ``AddRandomWalkPE`` adds, for graphs on which that cannot run: its matrix powers fill up, with n²
+    numbers on a connected graph. Here the probabilities are estimated from products of k random features, in O(K m k)
+    time and O(n k) memory. The relative error of an even power is about :math:`\sqrt{2 / (k B)}`. Odd powers (0 on
+    bipartite graphs) have errors of the same size. The result is exact for graphs of at most k nodes, and for walks of
+    one and (undirected) two steps. Edge weights are transition probabilities after division by the weighted degree.
 
     Args:
         walk_length: K.
         num_channels: k.
-        num_trajectories: B independent draws that are averaged.
+        num_trajectories: B, the number of independent draws that are averaged.
         seed: Any integer.
         attr_name: Where the encoding is stored; ``None`` concatenates it to ``x``.
 

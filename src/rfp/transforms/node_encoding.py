@@ -43,10 +43,10 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def forward(self, data: Any) -> Any:
-        """Encode a ``Data``, a ``Batch`` or a list of ``Data``; a list costs one encoding call, not one a graph.
+        """Encode a ``Data``, a ``Batch`` or a list of ``Data``. A list costs one encoding call, not one for each graph.
 
-        The graphs of a list hold views of one tensor, as those of an ``InMemoryDataset`` do: clone the attribute of a
-        graph that is to outlive the others.
+        The graphs of a list hold views of one tensor, as those of an ``InMemoryDataset`` do. If one graph is to outlive
+        the others, clone its attribute.
         """
         if isinstance(data, list | tuple):
             return self._encode_list(data)

@@ -20,22 +20,22 @@ class AddRandomFeaturePropagationPE(NodeEncodingTransform, Settings):
     each node (`Graph Positional Encoding via Random Feature Propagation <https://arxiv.org/abs/2303.02918>`_, Eq.
     1-3).
 
-    Takes a ``Data``, a ``Batch``, or a list of ``Data`` (one batched call for all of them); works in ``T.Compose``
-    and as ``pre_transform``; :meth:`~rfp.transforms.node_encoding.NodeEncodingTransform.apply_to` encodes an
-    in-memory data set at once. The draw depends on the seed and on each graph's own content, so a graph is encoded
-    the same alone, in any batch and in any order.
+    Takes a ``Data``, a ``Batch``, or a list of ``Data``, which is encoded in one batched call. Works in ``T.Compose``
+    and as ``pre_transform``. :meth:`~rfp.transforms.node_encoding.NodeEncodingTransform.apply_to` encodes an in-memory
+    data set at once. The draw depends on the seed and on each graph's own content, so a graph gets the same encoding
+    alone, in any batch and in any order.
 
-    A precomputed attribute survives ``NeighborLoader``: it is sliced with the nodes. Recomputing on the sampled
-    subgraph is another encoding, of another graph.
+    A precomputed attribute survives ``NeighborLoader``, which slices it with the nodes. Encoding the sampled subgraph
+    instead gives another encoding, of another graph.
 
     Args:
         attr_name: Where the encoding is stored; ``None`` concatenates it to ``x``.
 
-    All other arguments are the fields of :class:`rfp.Settings`, which says what each means.
+    All other arguments are the fields of :class:`rfp.Settings`, which explains each.
 
     Shapes:
         The attribute is node-first, as PyG's batching needs: ``[N, C]`` for one trajectory, ``[N, B, C]`` for several,
-        with C = O (P + 1) k. With ``attr_name=None`` the trajectories are laid side by side, ``[N, F + B C]``.
+        with C = O (P + 1) k. With ``attr_name=None`` the trajectories are side by side, ``[N, F + B C]``.
 
     Example:
         >>> import torch

@@ -24,7 +24,7 @@ Device = Annotated[
     typer.Option(
         callback=_known_device,
         metavar="auto|cpu|cuda|cuda:N",
-        help="auto takes a GPU where there is one.",
+        help="Where to compute. auto takes a GPU if there is one.",
         rich_help_panel="Where",
     ),
 ]

@@ -32,31 +32,31 @@ class WrittenColumns:
     """Options that make k columns of the trajectory."""
 
     last_only: Annotated[
-        bool, _embedding("--last-only", help="Keep the last step alone: k columns for each operator.")
+        bool, _embedding("--last-only", help="Keep only the last step: k columns for each operator.")
     ] = False
     steps_kept: Annotated[
-        str | None, _embedding(metavar="LIST", help="Keep these steps alone, e.g. 0,8,16; -1 is the last.")
+        str | None, _embedding(metavar="LIST", help="Keep only these steps, e.g. 0,8,16; -1 is the last.")
     ] = None
     preset: Annotated[
         str | None,
         _embedding(
-            help="fastrp: k columns, the weighted sum of the steps of FastRP, with the parameters of Neo4j's GDS.",
+            help="fastrp: k columns, FastRP's weighted sum of its steps, with the parameters of Neo4j's GDS.",
             **one_of(["fastrp"]),
         ),
     ] = None
     iteration_weights: Annotated[
-        str, _fastrp(metavar="LIST", help="Weights of steps 1, 2, ...; as many steps are made.")
+        str, _fastrp(metavar="LIST", help="Weights of steps 1, 2, ...; there are as many steps as weights.")
     ] = "0,1,1"
     normalization_strength: Annotated[
-        float, _fastrp(help="The random vector of a node is multiplied by its degree to this power.")
+        float, _fastrp(help="Multiply the random vector of a node by its degree to this power.")
     ] = 0.0
     node_self_influence: Annotated[float, _fastrp(help="Weight of step 0, the node's own random vector.")] = 0.0
     node_features: Annotated[
         str | None,
-        _fastrp(metavar="X.npy", help="Node features [n, d], a row for each node in the order of the result."),
+        _fastrp(metavar="X.npy", help="Node features [n, d], one row for each node in the order of the result."),
     ] = None
     property_ratio: Annotated[
-        float, _fastrp(min=0, max=1, help="Part of the columns that starts from the node features.")
+        float, _fastrp(min=0, max=1, help="Fraction of the columns that start from the node features.")
     ] = 0.0
 
     def __post_init__(self) -> None:

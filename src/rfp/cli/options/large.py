@@ -19,20 +19,23 @@ class LargeOptions:
         str | None,
         _large(
             metavar="SIZE",
-            help="Of each process, e.g. 2GB: the graph is cut into row blocks in files, and only what is worked on is "
-            "in memory. The same command goes on after an interruption. Default: used when memory would not do.",
+            help="Memory of each process, e.g. 2GB. The graph is cut into row blocks in files, and only the part being "
+            "worked on is in memory. After an interruption the same command continues. Default: row blocks only when "
+            "memory is too small.",
         ),
     ] = None
     workers: Annotated[
-        int | None, _large(min=1, metavar="N", help="Row blocks by N processes of this machine, under Dask.")
+        int | None, _large(min=1, metavar="N", help="Compute row blocks by N processes on this machine, under Dask.")
     ] = None
     scheduler: Annotated[
         str | None,
-        _large(metavar="ADDRESS", help="Row blocks by the workers of this scheduler of Dask, e.g. tcp://host:8786."),
+        _large(
+            metavar="ADDRESS", help="Compute row blocks by the workers of this Dask scheduler, e.g. tcp://host:8786."
+        ),
     ] = None
     resume: Annotated[
         bool,
-        _large("--resume/--no-resume", help="Go on with what the folder of row blocks holds, or begin anew."),
+        _large("--resume/--no-resume", help="Continue with what the folder of row blocks has, or begin anew."),
     ] = True
 
     @property

@@ -29,13 +29,13 @@ GraphFiles = Annotated[
 class Reading(ReadOptions):
     """The fields of :class:`rfp.io.ReadOptions`, with their defaults, as options."""
 
-    format: Annotated[str | None, _reading(help="If the suffix does not tell.", **one_of(FORMATS))]
+    format: Annotated[str | None, _reading(help="Format of the file, if the suffix does not tell.", **one_of(FORMATS))]
     directed: Annotated[
         bool | None,
         _reading(
             "--directed/--undirected",
-            help="Default: undirected for edge lists and Parquet (each edge counts both ways, listed once or twice), "
-            "as stored in other formats.",
+            help="Whether edges have a direction. Default: undirected for edge lists and Parquet (each edge counts "
+            "both ways, listed once or twice); as stored in other formats.",
             show_default=False,
         ),
     ]
@@ -44,7 +44,7 @@ class Reading(ReadOptions):
         _reading(
             min=1,
             help="The ids are 0 to N-1, and those that do not appear are isolated nodes. Default: the nodes are the "
-            "ids that appear, numbers in ascending order, text in order of appearance.",
+            "ids that appear, with numbers in ascending order and text in order of appearance.",
         ),
     ]
     source: Annotated[
@@ -59,7 +59,7 @@ class Reading(ReadOptions):
             "--weight",
             "--weight-column",
             metavar=_COLUMN,
-            help="Column of weights (in GraphML and its like: attribute).",
+            help="Column of weights (in GraphML and similar formats: attribute).",
         ),
     ]
     unweighted: Annotated[bool, _reading("--unweighted", help="Ignore weights.")]
@@ -67,23 +67,24 @@ class Reading(ReadOptions):
         bool | None,
         _reading(
             "--header/--no-header",
-            help="Whether the first line names the columns. Default: seen from the first two lines.",
+            help="Whether the first line names the columns. Default: found from the first two lines.",
             show_default=False,
         ),
     ]
-    delimiter: Annotated[str | None, _reading(metavar="CHAR", help="What separates the columns, if it is not seen.")]
+    delimiter: Annotated[str | None, _reading(metavar="CHAR", help="What separates the columns, if it is not found.")]
     ids: Annotated[
         str | None,
         _reading(
-            help="Default: integers if all are written as such; otherwise text, and 007 and 7 are two nodes.",
+            help="How to read ids. Default: as integers if all are written as such, otherwise as text, where 007 "
+            "and 7 are two nodes.",
             **one_of(IDS),
         ),
     ]
     duplicates: Annotated[
         str | None,
         _reading(
-            help="Weight of an edge that is listed several times (undirected: either way round). Default: equal "
-            "weights count once, different ones are an error.",
+            help="Weight of an edge that is listed several times (undirected: in either direction). Default: equal "
+            "weights count once, and different ones are an error.",
             **one_of(DUPLICATES),
         ),
     ]
@@ -91,8 +92,8 @@ class Reading(ReadOptions):
         str | None,
         _reading(
             metavar="MARK",
-            help='Lines that begin with it are comments, no others; "" for none. Default: # and %, if no edge begins '
-            "so.",
+            help='Only lines that begin with MARK are comments; "" for none. Default: # and %, if no edge begins '
+            "with them.",
         ),
     ]
     quotes: Annotated[bool, _reading("--quotes/--no-quotes", help="Whether double quotes enclose fields.")]

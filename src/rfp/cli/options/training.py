@@ -36,7 +36,7 @@ Sets = Annotated[
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, 2, …")]
 Splits = Annotated[
-    list[int] | None, typer.Option("--split", help="A split by number; may be given several times. Default: all.")
+    list[int] | None, typer.Option("--split", help="Number of a split. May be given several times. Default: all.")
 ]
 DataRoot = Annotated[Path | None, _where(help="Folder of raw data sets.", envvar="RFP_DATA", show_envvar=True)]
 NumDevices = Annotated[int, _where(min=1, help="GPUs for one run.")]
@@ -44,7 +44,9 @@ Results = Annotated[Path, _where(help="Folder of result files.")]
 Checkpoints = Annotated[Path, _where(help="Folder of checkpoints, logs and searches.")]
 Resume = Annotated[
     bool,
-    typer.Option("--resume/--no-resume", help="Take up finished and unfinished runs, or begin the result file anew."),
+    typer.Option(
+        "--resume/--no-resume", help="Keep finished and continue unfinished runs, or begin the result file anew."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
