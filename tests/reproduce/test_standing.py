@@ -102,7 +102,7 @@ def test_a_result_of_an_earlier_search_is_marked_and_explained_where_there_is_on
     )
     assert "°" not in of_own
     assert "80.00 ± 0.00 (10)° |" in of_earlier
-    assert "\n\n° of an earlier, smaller search; not run anew yet\n" in of_earlier
+    assert "\n\n° from an earlier, smaller search; not rerun yet\n" in of_earlier
 
 
 def test_products_of_the_same_row_count_where_validation_prefers_them() -> None:

@@ -261,16 +261,16 @@ def _notes(spec: TableSpec, entries: Iterable[Entry], used: list[Result]) -> tup
     entries = list(entries)
     mine = [(entry, entry.ours) for entry in entries if entry.ours is not None]
     if any(ours.earlier for _, ours in mine):
-        notes.append(f"{EARLIER} of an earlier, smaller search; not run anew yet")
+        notes.append(f"{EARLIER} from an earlier, smaller search; not rerun yet")
     if any(ours.by_products for _, ours in mine):
         notes.append(
-            f"{PRODUCTS} validation chose products of the trajectory as K_embed, beyond the paper; after it the best "
-            "result with the paper's linear K_embed, by validation too"
+            f"{PRODUCTS} validation chose products of the trajectory as K_embed, which goes beyond the paper; the "
+            "number after it is the best result with the paper's linear K_embed, also chosen by validation"
         )
     if any(ours.by_gcnii for _, ours in mine):
         notes.append(
-            f"{DEEP} validation chose GCNII, the backbone of the row of this name, beyond the paper's; after it the "
-            "best result with a GCN or a perceptron, by validation too"
+            f"{DEEP} validation chose GCNII (see its row) as the backbone, which goes beyond the paper; the number "
+            "after it is the best result with a GCN or a perceptron, also chosen by validation"
         )
     notes += _edge_notes([(entry, ours) for entry, ours in mine if ours.values and not ours.earlier])
     for entry in entries:

@@ -157,21 +157,21 @@ def _counts(cells: Sequence[Standing]) -> dict[str, int]:
     return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in VERDICTS}
 
 
-_EARLIER_NOTE = "of an earlier, smaller search; not run anew yet"
+_EARLIER_NOTE = "from an earlier, smaller search; not rerun yet"
 
 _PRODUCTS_NOTE = (
-    "validation prefers products of the trajectory as K_embed, beyond the paper, with the row's operators, "
-    "normalisation and architecture; beside it the paper's linear K_embed"
+    "validation prefers products of the trajectory as K_embed, which goes beyond the paper (operators, normalisation "
+    "and architecture are the row's); *linear* is the result with the paper's linear K_embed"
 )
 
 _GCNII_NOTE = (
-    "validation chose GCNII as the backbone, beyond the paper, which every row of the data set was tried with; beside "
-    "it the best result with a GCN or a perceptron"
+    "validation chose GCNII as the backbone, which goes beyond the paper and was tried with every row of the data set; "
+    "*without GCNII* is the best result with a GCN or a perceptron"
 )
 
 _LUCK_NOTE = (
-    "a draw's luck: how much higher the validation score by the one draw was whose best epochs were taken than that of "
-    "predictions averaged over draws; 0.00 where a model hardly reads what is drawn"
+    "a draw's luck: each run keeps its best epoch by the validation score of one draw; this is how much higher that "
+    "score is than the score of predictions averaged over draws. 0.00 means that a model hardly reads what is drawn"
 )
 
 

@@ -61,42 +61,42 @@ def _screen(family: str, row: str = "") -> str:
     return f"{halving['screen_epochs']} epochs on {splits} split{'s' if splits > 1 else ''}"
 
 
-_PRODUCTS_NOTE = "rows with products (of pairs of steps, as K_embed) are ours, beyond the paper"
+_PRODUCTS_NOTE = "rows with products (of pairs of steps, as K_embed) are ours and go beyond the paper"
 _MOLHIV_NOTE = (
-    f"on ogbg-molhiv rows with products have {_epochs('molhiv', 'rfp-qr-LA-products')} epochs and weight decay, the "
-    f"others {_epochs('molhiv')} and none"
+    f"ogbg-molhiv: rows with products are trained for {_epochs('molhiv', 'rfp-qr-LA-products')} epochs with weight "
+    f"decay, all other rows for {_epochs('molhiv')} epochs without"
 )
 _STAR_NOTE = (
-    f"stars: {{}} have {_epochs('counting/star', 'rfp-qr-LA')} epochs and no batch normalisation, where the others "
-    f"have {_epochs('counting')}"
+    f"stars: {{}} are trained for {_epochs('counting/star', 'rfp-qr-LA')} epochs without batch normalisation, other "
+    f"rows for {_epochs('counting')} epochs"
 )
 _LEARNED_NOTE = (
-    f"on ZINC rows with S^learn and DSS have {_epochs('zinc', 'rfp-qr-LAS-dss')} epochs, S^learn with products "
-    f"{_epochs('zinc', 'rfp-qr-LAS-products')}, where the others have {_epochs('zinc', 'rfp-qr-LA-products')} or "
-    f"{_epochs('zinc')}: a step takes several times as long"
+    f"ZINC: rows with S^learn and DSS are trained for {_epochs('zinc', 'rfp-qr-LAS-dss')} epochs and S^learn with "
+    f"products for {_epochs('zinc', 'rfp-qr-LAS-products')}, because their steps take several times as long; all "
+    f"other rows for {_epochs('zinc', 'rfp-qr-LA-products')} or {_epochs('zinc')}"
 )
-_ATTENTION_NOTE = "on ZINC GraphGPS drops half of its attention weights (chosen on validation, with RFP-QR)"
+_ATTENTION_NOTE = "ZINC: GraphGPS drops half of its attention weights (chosen on validation, with RFP-QR)"
 _LEARNED_NODES_NOTE = (
-    "on graphs larger than WebKB's, tries of rows with S^learn are shorter "
-    f"({_screen('wikipedia', 'rfp-qr-LAS-dss')}, where other rows with an encoding have {_screen('wikipedia')}); on "
-    "Pubmed, where a try is dear, with DSS there are four combinations of K_embed and the operator's learning rate in "
-    "the place of 36: backbone (the one that a GCN chose without an encoding), start and k are given"
+    "rows with S^learn have shorter tries on graphs larger than WebKB's: "
+    f"{_screen('wikipedia', 'rfp-qr-LAS-dss')}; other rows with an encoding have {_screen('wikipedia')}. On Pubmed, "
+    "where a try is expensive, S^learn with DSS has 4 combinations instead of 36: K_embed and the operator's learning "
+    "rate are searched; the start, k and the backbone (the one that a GCN chose without an encoding) are fixed"
 )
 _ENCODINGS_NOTE = (
-    "every encoding stands beside the node features; backbone, skip connections, normalisation, dropout of the input, "
-    "width, depth, lr and weight decay are chosen for each cell by mean validation accuracy over splits and seeds, "
-    "after the same number of tries for every row but those named below (36 combinations of 20 pairs of lr and weight "
-    "decay); rows that draw, whose start, number of channels and K_embed are searched too, are also tried with the "
-    "backbone that was chosen without an encoding: RFP 8 combinations more, RNF 4, rows with S^learn none"
+    "every encoding is concatenated to the node features. Backbone, skip connections, normalisation, input dropout, "
+    "width, depth, lr and weight decay are chosen for each cell by mean validation accuracy over splits and seeds. "
+    "Every row has the same number of tries, 36 combinations of 20 pairs of lr and weight decay, except those named "
+    "below. Rows that draw also search the start, k and K_embed, and are also tried with the backbone that was chosen "
+    "without an encoding: RFP has 8 combinations more, RNF 4, rows with S^learn none"
 )
 # GCNII was searched where deep stacks pay: on graphs whose neighbours mostly share their class. On request elsewhere.
 _WITHOUT_GCNII = frozenset(("gcnii", column.id) for column in _HETEROPHILIC)
 _GCNII_NOTE = (
-    "GCNII is searched on citation graphs alone (on Pubmed, where a try is dear, eight combinations); on "
-    f"{', '.join(c.label for c in (_CITESEER, _PUBMED, _CORA) if c.id in GCNII)} validation prefers it to GCN and MLP, "
-    "so there every row with an encoding is tried with the one that it chose too (but for S^learn on Pubmed): RFP and "
-    "RNF with every start, k and K_embed, inside DSS with the mean over trajectories and k=16, S^learn with unit "
-    "columns beside that"
+    "GCNII is searched on citation graphs only (on Pubmed, where a try is expensive, with 8 combinations). On "
+    f"{', '.join(c.label for c in (_CITESEER, _PUBMED, _CORA) if c.id in GCNII)} validation prefers it to GCN and MLP; "
+    "there every row with an encoding (except S^learn on Pubmed) is also tried with the GCNII that was chosen: RFP and "
+    "RNF with every start, k and K_embed; DSS with the mean over trajectories and k=16; S^learn with the same and unit "
+    "columns"
 )
 _ROWS_1 = _pick(
     _MOLECULES,
@@ -118,7 +118,7 @@ TABLES: dict[int, TableSpec] = {
         _MOLECULE_SETS,
         Quick(("gine", "rfp-qr-LA"), ("zinc",), values=_QUICK_ZINC),
         notes=(
-            "the paper's GIN (0.163 on ZINC) is a published number of another model than our GINE without encoding",
+            "the paper's GIN (0.163 on ZINC) is a published number of a different model than our GINE without encoding",
             _PRODUCTS_NOTE,
             _MOLHIV_NOTE,
             _LEARNED_NOTE,
@@ -149,10 +149,11 @@ TABLES: dict[int, TableSpec] = {
         Quick(("gin", "rnf", "rfp-qr-LA"), ("counting/triangle",), values=_QUICK_COUNTING),
         notes=(
             _PRODUCTS_NOTE,
-            "exact products: with as many orthonormal channels as nodes they are the diagonals of A⁰ … A⁴, read by a "
-            "perceptron and summed, without message passing",
+            "exact products: with as many orthonormal channels as nodes, products are the diagonals of A⁰ … A⁴; a "
+            "perceptron reads them and they are summed, without message passing",
             _STAR_NOTE.format("RFP-ℓ2 and RFP-QR (also with products) and all rows without RFP")
-            + "; RFP-QR-DSS with products has as many, and batch normalisation",
+            + f"; RFP-QR-DSS with products has {_epochs('counting/star', 'rfp-qr-LA-dss-products')} too, and batch "
+            "normalisation",
         ),
     ),
     4: TableSpec(
@@ -193,8 +194,8 @@ TABLES: dict[int, TableSpec] = {
             _ENCODINGS_NOTE,
             _LEARNED_NODES_NOTE,
             _GCNII_NOTE,
-            "rows with a k or P of their own, and the one with S^learn and no DSS, change that alone: all else but "
-            "learning rates and weight decay is what the 36 tries of RFP-QR-Â gave among linear K_embeds",
+            "rows with their own k or P, and the row with S^learn and no DSS, change only that. Learning rates and "
+            "weight decay are searched; everything else is what the 36 tries of RFP-QR-Â chose among linear K_embeds",
         ),
     ),
     7: TableSpec(
@@ -223,8 +224,8 @@ TABLES: dict[int, TableSpec] = {
             },
         },
         notes=(
-            "150 epochs and two seeds a row, every model at most 500,000 parameters wide and six layers deep: what "
-            "matters, not how far it goes (table 1 trains longer)",
+            "150 epochs and two seeds per row; every model has six layers and at most 500,000 parameters. The table "
+            "shows what matters, not how low the error can get (table 1 trains longer)",
         ),
     ),
 }
