@@ -103,7 +103,7 @@ def test_products_and_the_best_linear_result_beside_them() -> None:
     assert ours.linear.mean == pytest.approx(84.5)
     text = as_markdown(table)
     assert "86.00 ± 0.00 (50)ᵖ, linear 84.50 ± 0.51 · 84.74 · +1.26" in text
-    assert "validation chose products of the trajectory as K_embed, beyond the paper" in text
+    assert "validation chose products of the trajectory as K_embed, which goes beyond the paper" in text
     # The largest learning rate of the grid.
     assert "chosen at the edge of the grid: rfp-qr-A on texas (training.lr)" in text
 
