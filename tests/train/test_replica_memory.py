@@ -9,10 +9,17 @@ import pytest
 import torch
 
 from rfp.data import LoadedTask
-from rfp.nn import RFPModel
+from rfp.nn import ModelConfig, RFPModel
 from rfp.train import Workspace, run
 from rfp.train.node_grid import NodeTrainer, train_nodes
-from rfp.train.replica_memory import LiveBytes, ReplicaMemoryError, ReplicaRoom, extrapolated, generous_guess
+from rfp.train.replica_memory import (
+    LiveBytes,
+    ReplicaMemoryError,
+    ReplicaRoom,
+    extrapolated,
+    generous_guess,
+    quick_number,
+)
 from rfp.train.replica_program import ReplicaProgram
 from rfp.train.run_config import RunConfig
 from rfp.train.trained_replicas import Replica, validation_scores
@@ -93,6 +100,11 @@ def limited(monkeypatch: pytest.MonkeyPatch, room_for: int, task: LoadedTask) ->
     """Leave memory for so many replicas; returns a list that gets the size of every program that is trained."""
     needed = ReplicaRoom(trained(config(**WIDE), task)).needed(room_for)
     monkeypatch.setattr("rfp.train.replica_memory.available_memory", lambda: int(1.2 * needed / 0.6))
+    return sizes_of_programs(monkeypatch)
+
+
+def sizes_of_programs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the size of every program that is trained."""
     sizes: list[int] = []
     fit = ReplicaProgram.fit
 
@@ -173,3 +185,34 @@ def test_of_a_program_that_was_trained_no_weights_stay(club: LoadedTask, changes
     in_part = [club.masks["val"][:, one.replica.split] for one in trained]
     right = [(row == club.y)[mask].double().mean().item() for row, mask in zip(expected, in_part, strict=True)]
     assert validation_scores(trained, club) == pytest.approx(right)
+
+
+def test_a_cpu_trains_as_many_together_as_have_states_that_are_not_fresh_every_time() -> None:
+    def number(num_nodes: int, **model: Any) -> int:
+        given = {"task": "node", "in_channels": 3, "out_channels": 2, "encodings": [RFP], **model}
+        return quick_number(RFPModel(ModelConfig.from_dict(given)), num_nodes)
+
+    # 2,708 nodes x 128 x 4 bytes are 1.39 MB: 24 of them are below 32 MiB, 25 are not.
+    assert number(2_708, hidden_channels=128) == 24
+    five = {"trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 5}]}
+    assert number(2_708, hidden_channels=128, **five) == 4
+    assert number(65_536, hidden_channels=128) == 1  # exactly 32 MiB is too much for any, and one must be trained
+    assert number(65_535, hidden_channels=64) == 2
+
+
+@pytest.mark.parametrize(("quick", "expected"), [(12, [12]), (11, [6, 6]), (4, [4, 2, 4, 2])])
+def test_what_is_quick_in_parts_is_trained_in_parts_with_the_same_scores(
+    club: LoadedTask, monkeypatch: pytest.MonkeyPatch, quick: int, expected: list[int]
+) -> None:
+    splits, seeds = [0, 1, 2], [0, 1]
+    whole = search_nodes(config(search=SEARCH), club, splits=splits, seeds=seeds)
+    monkeypatch.setattr("rfp.train.node_grid.quick_number", lambda model, num_nodes: quick)
+    sizes, ticks = sizes_of_programs(monkeypatch), list[tuple[int, int]]()
+    trainer = NodeTrainer(config(search=SEARCH), club, CPU, lambda what, *far: ticks.append(far))
+    parts = train_nodes(trainer, seeds=seeds, splits=splits)
+    assert sizes == expected
+    assert [t.val for t in parts.trials] == pytest.approx([t.val for t in whole.trials])
+    assert [r.metrics for r in parts.runs] == [pytest.approx(r.metrics) for r in whole.runs]
+    # How far it is counts all of them: it never falls back, and ends where all are done.
+    assert ticks == sorted(ticks)
+    assert ticks[-1] == (6, 6)

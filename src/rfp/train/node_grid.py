@@ -20,7 +20,7 @@ from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.gpu_memory import give_back
 from rfp.train.halving import IN_PROGRAM, Pair
 from rfp.train.program_size import ProgramSize
-from rfp.train.replica_memory import ReplicaRoom, generous_guess
+from rfp.train.replica_memory import ReplicaRoom, generous_guess, quick_number
 from rfp.train.replica_program import ReplicaProgram, one_seed_a_program
 from rfp.train.results import RunRecord, Trial
 from rfp.train.run_config import RunConfig
@@ -70,6 +70,8 @@ class NodeTrainer:
     ) -> list[TrainedReplica]:
         """Train one combination with every pair, split and seed: in one program, or in as few as fit in memory.
 
+        A CPU has more of them where these are quicker (:func:`~rfp.train.replica_memory.quick_number`).
+
         Args:
             values: Values of the keys that replicas of a program share.
             pairs: Pairs of learning rate and weight decay.
@@ -97,29 +99,34 @@ class NodeTrainer:
         groups = [list(group) for _, group in itertools.groupby(replicas, key=lambda replica: replica.seed)]
         if not groups:
             return []
-        build = self._builder(config, groups[0])
+        build, model = self._builder(config, groups[0]), _model(config, self.loaded)
+        most = quick_number(model, self.loaded.graphs.num_nodes) if self.device.type == "cpu" else len(replicas)
+        epochs = config.training.epochs
 
-        def trained(chunk: Sequence[Replica]) -> list[TrainedReplica]:
+        def trained(chunk: Sequence[Replica], before: int = 0) -> list[TrainedReplica]:
+            def tick(epoch: int) -> None:  # an epoch of some of them is a part of one
+                self.tick(what, (before * epochs + len(chunk) * (epoch + 1)) // len(replicas), epochs)
+
             program = build(chunk)
-            program.fit(lambda epoch: self.tick(what, epoch + 1, config.training.epochs))
+            program.fit(tick)
             done = program.trained(predict=predict)
             if self.kept is not None and predict:
                 self.kept.put(config, done)
             return done
 
         equal = len({len(group) for group in groups}) == 1
-        if len(groups) > 1 and equal and not one_seed_a_program(_model(config, self.loaded)):
+        if len(groups) > 1 and len(replicas) <= most and equal and not one_seed_a_program(model):
             try:
                 return trained(replicas)
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
             give_back()  # outside the handler, which keeps the frames (and their tensors) alive
-        size, left, done = ProgramSize(max(len(group) for group in groups)), groups, []
+        size, left, done = ProgramSize(min(most, max(len(group) for group in groups))), groups, []
         while left:
             chunk, rest = left[0][: size.now], left[0][size.now :]
             try:
-                done += trained(chunk)
+                done += trained(chunk, len(done))
                 left = [rest, *left[1:]] if rest else left[1:]
                 size.fitted()
                 continue

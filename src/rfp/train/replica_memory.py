@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from rfp.errors import RFPError
 from rfp.estimate import available_memory
 from rfp.nn import RFPModel
-from rfp.pages import give_back_memory
+from rfp.pages import LEAST_BYTES, give_back_memory
 
 # Of the memory that is free: the rest is for what operations need for themselves, for holes between tensors and for
 # whoever else is at work.
@@ -165,3 +165,13 @@ def generous_guess(model: RFPModel, num_nodes: int) -> int:
     config = model.config
     states = config.hidden_channels * (config.num_layers + 1) * config.num_trajectories
     return 100 * 4 * (model.num_parameters + num_nodes * (num_nodes + states))
+
+
+def quick_number(model: RFPModel, num_nodes: int) -> int:
+    """How many replicas of a model on one graph a CPU trains together, where more would be slower, one by one.
+
+    As many as have states of less than :data:`~rfp.pages.LEAST_BYTES` in a layer. Larger ones are memory that comes
+    fresh from the system at every operation, page by page.
+    """
+    config = model.config
+    return max(1, (LEAST_BYTES - 1) // (4 * num_nodes * config.hidden_channels * config.num_trajectories))
