@@ -22,6 +22,15 @@ def test_cross_entropy() -> None:
     assert float(MeanLoss("classification")(prediction[::2], label[::2])) == pytest.approx(expected)
 
 
+def test_a_row_without_a_class_has_no_loss_and_no_gradient() -> None:
+    prediction = torch.zeros(3, 2, requires_grad=True)
+    value = MeanLoss("classification")(prediction, torch.tensor([0, -1, 1]), ROWS)
+    assert value.item() == pytest.approx(math.log(2))
+    (gradient,) = torch.autograd.grad(value, prediction)
+    # (1/2 - y) / 2 at the two rows that count
+    assert gradient.flatten().tolist() == pytest.approx([-1 / 4, 1 / 4, 0, 0, 1 / 4, -1 / 4])
+
+
 def test_absolute_error() -> None:
     prediction, label = (
         torch.tensor([[1.0, 2.0], [50.0, 0.0], [0.0, 0.0]]),

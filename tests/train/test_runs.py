@@ -319,3 +319,16 @@ def test_a_part_of_a_split_that_is_empty_is_told_before_training() -> None:
     trainer = NodeTrainer(config(CLUB), replace(loaded, masks=none), torch.device("cpu"))
     with pytest.raises(ArgumentError, match="split 0 of 'KarateClub' has nothing in its val part"):
         train_nodes(trainer, seeds=[0], splits=[0])
+
+
+@pytest.mark.parametrize("engine", ["replicas", "lightning"])
+def test_a_node_without_a_label_is_in_the_graph_and_in_no_part(tmp_path: Path, engine: str) -> None:
+    """What it would be called were it known changes nothing: it is neither learned nor scored."""
+    runs = []
+    for label in ("", "a"):
+        rows = ["0,a,train", "1,a,val", "2,b,test", "3,b,train", f"4,{label},", "5,b,val"]
+        (tmp_path / "nodes.csv").write_text("node,label,split\n" + "\n".join(rows))
+        (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,2\n3,4\n4,5\n2,3")
+        runs.append(run(config({"path": str(tmp_path)}, engine=engine), workspace=Workspace(device="cpu")).runs[0])
+    scores = [{part: run.metrics[part] for part in run.metrics if part != "seconds_per_epoch"} for run in runs]
+    assert scores[0] == scores[1]

@@ -32,6 +32,11 @@ class Kind:
     answer: Callable[[Tensor], Tensor] = _as_it_is
 
 
+def _class_loss(prediction: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross entropy; 0 where the label is -1, which is none: such nodes are in no part, but in the graph."""
+    return cross_entropy(prediction, label, reduction=reduction, ignore_index=-1)
+
+
 def _pair_loss(prediction: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     """Cross entropy of the answer, the first column of a link's label."""
     return binary_cross_entropy_with_logits(prediction, label[:, :1].to(prediction.dtype), reduction=reduction)
@@ -41,7 +46,7 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         # Classes are averaged as probabilities, which rank as logits do.
-        Kind("classification", "accuracy", cross_entropy, lambda out: out.softmax(-1)),
+        Kind("classification", "accuracy", _class_loss, lambda out: out.softmax(-1)),
         Kind("binary", "roc_auc", binary_cross_entropy_with_logits, Tensor.sigmoid, lambda p: p.logit(eps=1e-7)),
         Kind("regression", "mae", l1_loss),
     )

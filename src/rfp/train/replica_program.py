@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from rfp.backends.sparse.orthonormal import asks_for_no_rank
 from rfp.data.loaded import LoadedTask
 from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import RFPModel
 from rfp.nn.encoder import RandomFeaturePropagation
+from rfp.nn.kinds import KINDS
 from rfp.nn.replicated import DropoutMasks, dropout_masks, set_weights
 from rfp.precision import matmul_precision
 from rfp.train.draws import EvaluationDraws, TrainingDraws, TrainingSigns
@@ -223,7 +223,8 @@ class ReplicaProgram:
     def _loss(self, logits: Tensor, part: str) -> Tensor:
         """Cross entropy of each replica over its own split's part, ``[R]``."""
         num_replicas, n, classes = logits.shape
-        each = cross_entropy(logits.reshape(-1, classes), self.labels.repeat(num_replicas), reduction="none")
+        loss = KINDS["classification"].loss
+        each = loss(logits.reshape(-1, classes), self.labels.repeat(num_replicas), reduction="none")
         mask = self._masks[part][self.split].to(logits.dtype)
         return (each.view(num_replicas, n) * mask).sum(1) / mask.sum(1)
 
