@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from rfp.data import load
 from rfp.errors import ArgumentError, FileError
@@ -332,3 +333,24 @@ def test_a_node_without_a_label_is_in_the_graph_and_in_no_part(tmp_path: Path, e
         runs.append(run(config({"path": str(tmp_path)}, engine=engine), workspace=Workspace(device="cpu")).runs[0])
     scores = [{part: run.metrics[part] for part in run.metrics if part != "seconds_per_epoch"} for run in runs]
     assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("part", ["val", "test"])
+def test_a_part_with_one_answer_alone_is_told_before_training(tmp_path: Path, part: str) -> None:
+    """There is no ROC-AUC of it: told after all epochs, and of no part in particular, it cost the training."""
+    edges = torch.tensor([[0, 1], [1, 0]])
+    answers = {name: [0, 0] if name == part else [0, 1] for name in ("train", "val", "test")}
+    graphs = {
+        name: [Data(x=torch.ones(2, 1), edge_index=edges, y=torch.tensor([[float(y)]])) for y in several]
+        for name, several in answers.items()
+    }
+    torch.save(graphs, tmp_path / "graphs.pt")
+    workspace = Workspace(results=tmp_path, checkpoints=tmp_path / "c", device="cpu")
+    settings = config({"path": str(tmp_path / "graphs.pt"), "kind": "binary"})
+    with pytest.raises(ArgumentError, match=f"the {part} part of split 0 of 'graphs' has no target with both answers"):
+        run(settings, workspace=workspace)
+    assert not (tmp_path / "c").exists()
+    if part == "test":  # which is let alone while values are tried
+        assert run(settings, workspace=workspace, test=False).runs
+    with_accuracy = config({"path": str(tmp_path / "graphs.pt"), "kind": "binary", "metric": "accuracy"})
+    assert run(with_accuracy, workspace=workspace).is_tested

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from rfp.data.collection import GraphCollection
 from rfp.data.link_edges import HeldOut, LinkEdges
+from rfp.data.metrics import METRICS
 from rfp.data.tasks import PARTS, Task
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.ragged import take
@@ -87,11 +88,19 @@ class LoadedTask:
             raise ArgumentError(f"split {split} of {self.task.name!r} does not exist; expected {last}")
         return self.masks[part][:, split].nonzero().squeeze(1)
 
-    def check_parts(self, split: int) -> None:
-        """Raise where nothing could be learned, chosen or tested on a split."""
+    def check_parts(self, split: int, *, tested: bool = True) -> None:
+        """Raise where nothing could be learned, chosen or, if it is to be ``tested``, tested on a split."""
         for part in PARTS:
             if not len(self.rows(part, split)):
                 raise ArgumentError(f"split {split} of {self.task.name!r} has nothing in its {part} part")
+        if self.links is not None:  # which get their negatives later
+            return
+        for part in ("val", "test") if tested else ("val",):
+            if not METRICS[self.task.metric].can_score(self.y[self.rows(part, split)]):
+                raise ArgumentError(
+                    f"the {part} part of split {split} of {self.task.name!r} has no target with both answers (0 and 1), "
+                    f"without which there is no {self.task.metric}; give it both, or set data.metric to 'accuracy'"
+                )
 
     def at_split(self, split: int) -> LoadedTask:
         """The data as training may see it: of a link task the graph then has the training edges of this split alone."""

@@ -105,6 +105,10 @@ class Metric:
             label = label[:, :1]
         return self.function(prediction, label)
 
+    def can_score(self, label: Tensor) -> bool:
+        """Whether these labels (of no link) let it tell a good prediction from a bad one."""
+        return self.function not in _OF_ANSWERS or bool(_have_both_answers(label).any())
+
 
 _OF_ANSWERS = (roc_auc, average_precision)
 METRICS: dict[str, Metric] = {
@@ -133,15 +137,19 @@ def _mean_over_targets(one: Callable[[Tensor, Tensor], Tensor], prediction: Tens
         raise ArgumentError(
             f"expected predictions and labels [rows, targets], got {list(prediction.shape)} and {list(label.shape)}"
         )
-    scores = []
-    for score, answer in zip(prediction.T, label.T, strict=True):
-        known = ~answer.isnan()
-        yes = answer[known] > 0.5
-        if bool(yes.any()) and not bool(yes.all()):
-            scores.append(one(score[known].double(), yes))
-    if not scores:
+    both = _have_both_answers(label)
+    if not bool(both.any()):
         raise ArgumentError("the score needs a target with both answers (0 and 1) among its labels; none has")
+    scores = []
+    for score, answer in zip(prediction.T[both], label.T[both], strict=True):
+        known = ~answer.isnan()
+        scores.append(one(score[known].double(), answer[known] > 0.5))
     return torch.stack(scores).mean().item()
+
+
+def _have_both_answers(label: Tensor) -> Tensor:  # [rows, targets] -> [targets]
+    """Whether a yes and a no are among the known labels of each target."""
+    return (label > 0.5).any(dim=0) & (label <= 0.5).any(dim=0)
 
 
 def _ties(score: Tensor) -> tuple[Tensor, Tensor]:

@@ -105,7 +105,7 @@ def _trained(
         from rfp.train.several_devices import train_on_several
         from rfp.train.training_loop import TrainingLoop
 
-    loaded.check_parts(split)
+    loaded.check_parts(split, tested=test)
     started = time.perf_counter()
     cuda = device.type == "cuda"
     with torch.random.fork_rng([device] if cuda else []), quiet():

@@ -138,6 +138,8 @@ def run(
     if path is not None and resume:
         result = _known(path, loaded.digest) if path.exists() else _of_earlier_search(result, workspace)
     missing = _missing(result, seeds, wanted, test)
+    for split in dict.fromkeys(split for _, split in missing):  # before hours of training, or a search
+        loaded.check_parts(split, tested=test)
     if config.search and not missing and search_settings is not None and search_settings.trials is not None:
         workspace.say(f"this search is done, of {len(result.trials)} trials; --no-resume searches anew")
     if (missing or unfinished(result, wanted, seeds)) and _engine(config, loaded) == "replicas":
