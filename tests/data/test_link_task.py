@@ -60,6 +60,16 @@ def test_a_random_split_shows_training_edges_alone() -> None:
     assert positives(load({**CLUB, "num_splits": 3}).at_split(1), "test") == seen[1]
 
 
+def test_a_k_beyond_the_number_of_negatives_is_noted() -> None:
+    """Of 78 edges 4 are for validation and 8 for the test, each with as many negatives: all are among the best 100."""
+    for metric, says in (("hits@100", "val (4) and test (8)"), ("hits@10", "val (4) and test (8)"), ("roc_auc", "")):
+        (note,) = load({**CLUB, "metric": metric}).notes or ("",)
+        assert says in note
+        assert note.startswith(metric if says else "")
+    for more in ({"negatives": "hard"}, {"metric": "hits@10", "random_split": [0.6, 0.2, 0.2]}):  # 16 of each
+        assert not load({**CLUB, **more}).notes
+
+
 def test_negatives_are_no_edges_of_any_part() -> None:
     graph = nx.karate_club_graph()
     for negatives, kinds in (("both", {True, False}), ("uniform", {True}), ("hard", {False})):

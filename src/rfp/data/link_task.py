@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rfp.data.collection import GraphCollection
 from rfp.data.data_config import DataConfig
-from rfp.data.link_edges import LinkEdges
+from rfp.data.link_edges import HELD_OUT, LinkEdges
 from rfp.data.link_negatives import no_negatives, pair_keys
 from rfp.data.loaded import LoadedTask
 from rfp.data.splits import check_disjoint, random_masks
@@ -93,7 +93,23 @@ def link_task(
         edges={},
     )
     task = Task(name, LINK, "link", config.metric or metric, 1)
-    return LoadedTask(task, bare, torch.ones(len(keys), 1), masks, source, links=links)
+    notes = _says_nothing(task.metric, links, masks)
+    return LoadedTask(task, bare, torch.ones(len(keys), 1), masks, source, notes=notes, links=links)
+
+
+def _says_nothing(metric: str, links: LinkEdges, masks: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """A note where a part has fewer shared negatives than K: every positive is among the best K then."""
+    if not metric.startswith("hits@") or links.negatives == "hard":
+        return ()
+    k = int(metric.removeprefix("hits@"))
+    counts = {p: links.given[p].size(1) if p in links.given else int(masks[p].sum(dim=0).min()) for p in HELD_OUT}
+    small = [f"{part} ({count})" for part, count in counts.items() if count < k]
+    if not small:
+        return ()
+    return (
+        f"{metric} is 1 whatever a model says where there are fewer than {k} uniform negatives, as in "
+        f"{' and '.join(small)}; set data.metric to roc_auc, mrr or a smaller K",
+    )
 
 
 def _given_masks(

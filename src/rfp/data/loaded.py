@@ -98,8 +98,8 @@ class LoadedTask:
         for part in ("val", "test") if tested else ("val",):
             if not METRICS[self.task.metric].can_score(self.y[self.rows(part, split)]):
                 raise ArgumentError(
-                    f"the {part} part of split {split} of {self.task.name!r} has no target with both answers (0 and 1), "
-                    f"without which there is no {self.task.metric}; give it both, or set data.metric to 'accuracy'"
+                    f"the {part} part of split {split} of {self.task.name!r} has no target with both answers (0 and "
+                    f"1), without which there is no {self.task.metric}; give it both, or set data.metric to 'accuracy'"
                 )
 
     def at_split(self, split: int) -> LoadedTask:
