@@ -76,7 +76,7 @@ def table() -> str:
             if row.seconds is None or row.case not in CASES or is_detail(row):
                 continue
             ours = "" if row.ratio is None or row.name.startswith("rfp,") else times(row.ratio)
-            line = f"| {row.case} | {row.name} | {seconds(row.seconds)} | {ours} |"
+            line = f"| {row.case} | {row.name} | {measured(row)} | {ours} |"
             lines.append(line + (f" {times(row.times_copy)} |" if row.times_copy else " |" if copies else ""))
         fitted = scaling_slope(rows)
         if fitted is not None:
