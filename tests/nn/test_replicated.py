@@ -72,6 +72,8 @@ CASES = {
     },
     "products, learned": {"embed": "products", "trajectories": "dss", "encoding": LEARNED},
     "products, learned, side by side": {"embed": "both", "encoding": LEARNED},
+    "gps": {"backbone": "gps"},
+    "gps, dss": {"backbone": "gps", "trajectories": "dss", "encoding": {"num_trajectories": 2}},
     "no features": {"in_channels": 0},
     "no encoding": {"encodings": []},
     "fixed": {"encodings": [{"name": "eigenvectors", "num_eigenvectors": 3}]},
@@ -126,6 +128,13 @@ def test_affine_maps_by_hand() -> None:
 def test_batch_normalisation_is_refused() -> None:
     with pytest.raises(ArgumentError, match="BatchNorm1d cannot be trained in replicas"):
         replicate(nn.Sequential(nn.BatchNorm1d(3)), 2)
+
+
+@pytest.mark.parametrize("edges", [{"edge_encoder": "linear", "edge_channels": 2}, {"edge_products": True}])
+def test_edge_features_are_refused(edges: dict[str, object]) -> None:
+    """Those of a replica were added to the trajectories of all replicas where there are as many of both."""
+    with pytest.raises(ArgumentError, match="reads edge features cannot be trained in replicas"):
+        models(backbone="gps", trajectories="independent", encoding={"num_trajectories": 3}, **edges)
 
 
 def test_an_input_for_each_group_of_replicas() -> None:

@@ -141,13 +141,13 @@ def test_a_seed_that_is_asked_for_alone_has_the_values_that_are_there(tmp_path: 
     assert [(r.seed, r.values) for r in more.runs[3:]] == [(1, first.runs[0].values)] * 3
 
 
-def test_what_only_one_engine_can_train_is_trained_by_it() -> None:
-    """Batch normalisation mixes the rows of replicas."""
-    wanted = config(CLUB)
-    normed = run(wanted.with_values({"model.norm": "batch"}), splits=[0])
-    assert normed.runs[0].epochs == 2
+@pytest.mark.parametrize("values", [{"model.norm": "batch"}, {"model.backbone": "gps", "model.edge_products": True}])
+def test_what_only_one_engine_can_train_is_trained_by_it(values: dict[str, Any]) -> None:
+    """Batch normalisation mixes the rows of replicas, and edge features are not theirs."""
+    wanted = config(CLUB).with_values(values)
+    assert "val_loss" in run(wanted, splits=[0]).runs[0].metrics
     with pytest.raises(ArgumentError, match="cannot be trained in replicas"):
-        run(wanted.with_values({"model.norm": "batch", "training.engine": "replicas"}), splits=[0])
+        run(wanted.with_values({"training.engine": "replicas"}), splits=[0])
 
 
 def test_runs_that_another_process_wrote_meanwhile_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

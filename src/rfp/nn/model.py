@@ -191,7 +191,15 @@ class RFPModel(nn.Module):
         """Give every weight a leading dimension of R equal copies, in place (:mod:`rfp.nn.replicated`).
 
         The prediction for a node task is then ``[R, n, out_channels]``; the encodings are drawn once for all.
+
+        Raises:
+            ArgumentError: It reads edge features, of which each replica would have its own: layers take ``[m, d]``.
         """
+        if self.edge_encoder is not None or self.config.edge_products:
+            raise ArgumentError(
+                "a model that reads edge features cannot be trained in replicas; set training.engine to "
+                '"lightning", or leave it out'
+            )
         replicate(self, num_replicas, leading=int(self.config.trajectories != "concatenate"))
         for encoder in self.encoders:
             encoder.num_replicas = num_replicas
