@@ -89,13 +89,17 @@ class LoadedTask:
         return self.masks[part][:, split].nonzero().squeeze(1)
 
     def check_parts(self, split: int, *, tested: bool = True) -> None:
-        """Raise where nothing could be learned, chosen or, if it is to be ``tested``, tested on a split."""
-        for part in PARTS:
+        """Raise where nothing could be learned, chosen or, if it is to be ``tested``, tested on a split.
+
+        Otherwise the test part is not looked at.
+        """
+        parts = PARTS if tested else ("train", "val")
+        for part in parts:
             if not len(self.rows(part, split)):
                 raise ArgumentError(f"split {split} of {self.task.name!r} has nothing in its {part} part")
         if self.links is not None:  # which get their negatives later
             return
-        for part in ("val", "test") if tested else ("val",):
+        for part in parts[1:]:
             if not METRICS[self.task.metric].can_score(self.y[self.rows(part, split)]):
                 raise ArgumentError(
                     f"the {part} part of split {split} of {self.task.name!r} has no target with both answers (0 and "

@@ -63,7 +63,7 @@ class ReplicaProgram:
         if reason := unfit(loaded) or config.training.only_alone:
             raise ArgumentError(f'engine="replicas" cannot train {loaded.task.name!r}: {reason}; use "lightning"')
         for split in {replica.split for replica in replicas}:
-            loaded.check_parts(split)
+            loaded.check_parts(split, tested=False)
         self.training, self.replicas, self.device = config.training, list(replicas), device
         self.labels = loaded.y.to(device)
         self.split = torch.tensor([r.split for r in self.replicas], device=device)
