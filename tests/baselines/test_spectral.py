@@ -52,10 +52,17 @@ def test_all_vectors_rebuild_the_operator() -> None:
     assert np.allclose(rebuilt, dense(graph, "normalized_adjacency"), atol=1e-10)
 
 
-def test_positive_comes_first_of_a_pair() -> None:
-    # A of an even ring has eigenvalues 2 and -2.
-    values, _ = eigenpairs(nx.cycle_graph(6), num_eigenvectors=2, operator="adjacency", which="largest_magnitude")
-    assert np.allclose(values, [[2, -2]], atol=1e-6)
+@pytest.mark.parametrize("dense_max", [50, 5])
+@pytest.mark.parametrize("n", [6, 8, 30, 31, 40])
+def test_positive_comes_first_of_a_pair(n: int, dense_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral, "DENSE_MAX_NODES", dense_max)
+    path = nx.path_graph(n)  # eigenvalues 2 cos(j pi / (n + 1)), j = 1 ... n: pairs of lambda and -lambda
+    pairs = [sign * 2 * np.cos(j * np.pi / (n + 1)) for j in (1, 2, 3) for sign in (1, -1)]
+    for k in range(1, 7):
+        values, _ = eigenpairs(
+            path, num_eigenvectors=k, operator="adjacency", which="largest_magnitude", dtype=torch.float64
+        )
+        assert np.allclose(values[0], pairs[:k], atol=1e-8)
 
 
 def test_a_batch_of_mixed_sizes_is_its_graphs_alone() -> None:

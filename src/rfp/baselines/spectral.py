@@ -130,8 +130,8 @@ def _order(values: Tensor, kept: int, which: str) -> Tensor:
     if which == "smallest":
         return torch.arange(kept).expand(*values.shape[:-1], kept)
     # Stable on magnitudes that are equal up to rounding, with the positive one first.
-    rank = (values.abs() * (1 - 1e-9 * (values < 0))).sort(dim=-1, descending=True, stable=True).indices
-    return rank[..., :kept]
+    magnitude = torch.where(values < 0, values.abs() * (1 - 1e-9), values.abs())
+    return magnitude.sort(dim=-1, descending=True, stable=True).indices[..., :kept]
 
 
 def _dense(S: MatrixOperator, read: Graph, graphs: Tensor, size: int, kept: int, which: str) -> tuple[Tensor, Tensor]:
@@ -193,10 +193,11 @@ def _lanczos(matrix: Any, kept: int, which: str) -> tuple[Tensor, Tensor]:
     start = np.random.default_rng(0).standard_normal(n)  # ARPACK's own start is random: results would differ by run
     shift, dominant = _dominant(matrix, which)
     try:
+        # One more than wanted by magnitude: of a last pair of lambda and -lambda ARPACK would take either.
+        end, number = ("LA", kept) if which == "smallest" else ("LM", kept + 1)
         # More basis vectors than ARPACK's default of 2 k: clustered ends of the spectrum converge far sooner.
-        basis = min(n - 1, max(4 * kept, 40))
-        end = "LA" if which == "smallest" else "LM"
-        values, vectors = eigsh(dominant, kept, which=end, v0=start, ncv=basis, maxiter=_RESTARTS, tol=_TOLERANCE)
+        basis = min(n - 1, max(4 * number, 40))
+        values, vectors = eigsh(dominant, number, which=end, v0=start, ncv=basis, maxiter=_RESTARTS, tol=_TOLERANCE)
     except ArpackError:  # no convergence, or a breakdown: never the user's problem
         if n > DENSE_FALLBACK_MAX_NODES:
             return _subspace(matrix, kept, which)
