@@ -80,6 +80,7 @@ def test_everything_a_hub_is_exact(awkward: nx.Graph) -> None:
     assert count_cycles4(awkward, epsilon=0.1, hubs=n).value == exact_count(awkward, "cycle4")
 
 
-def test_negative_number_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="hubs must be at least 0"):
-        count_triangles(nx.path_graph(3), hubs=-1)
+@pytest.mark.parametrize("hubs", [-1, 2.0])
+def test_what_is_no_number_of_hubs_is_refused(hubs: int) -> None:
+    with pytest.raises(ArgumentError, match="hubs must be an integer of at least 0"):
+        count_triangles(nx.path_graph(3), hubs=hubs)

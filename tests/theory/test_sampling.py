@@ -128,7 +128,8 @@ def test_a_mean_or_an_interval_beyond_float64_is_refused() -> None:
         ({"confidence": 1.0}, "confidence must be between 0 and 1, got 1.0"),
         ({"num_samples": 1}, "num_samples must be at least 2"),
         ({"distribution": "uniform"}, "variance 1"),
-        ({"deflation": -1}, "deflation must be at least 0"),
+        ({"deflation": -1}, "deflation must be an integer of at least 0, got -1"),
+        ({"deflation": 2.0}, "deflation must be an integer of at least 0, got 2.0"),
         ({"block_size": 0}, "block_size must be at least 1"),
     ],
 )

@@ -188,3 +188,9 @@ def test_asymmetric_operator_is_refused(directed: Graph) -> None:
 def test_bad_power_is_refused(power: int) -> None:
     with pytest.raises(ArgumentError, match="power must be an integer of at least 0"):
         trace(nx.path_graph(3), power=power)
+
+
+def test_integers_of_other_kinds_count() -> None:
+    path = nx.path_graph(3)  # eigenvalues sqrt(2), 0, -sqrt(2)
+    assert exact_trace(path, power=np.int64(4)) == 8
+    assert trace(path, power=np.int64(4), deflation=np.int64(3), num_samples=2).value == pytest.approx(8)

@@ -11,7 +11,8 @@ from torch import Tensor
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
 from rfp.operators import as_operator
-from rfp.theory.traces import check_power, check_symmetric
+from rfp.settings import as_integer
+from rfp.theory.traces import check_symmetric
 
 # A dense eigendecomposition of this many nodes takes about a minute on one core.
 MAX_DENSE_NODES = 5_000
@@ -91,7 +92,7 @@ def rho(graph: Any, *, power: int = 3, operator: Any = "adjacency") -> float:
         >>> round(rho(nx.complete_graph(5)), 4)  # (64 + 4) / (64 - 4)
         1.1333
     """
-    check_power(power)
+    power = as_integer("power", power, 0)
     values = dense_eigenvalues(graph, operator)
     total, magnitude = float(values.pow(power).sum()), float(values.abs().pow(power).sum())
     if abs(total) <= 1e-12 * magnitude or magnitude == 0:

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from rfp.graph import Graph
 from rfp.operators import as_operator
-from rfp.settings import shows_settings
+from rfp.settings import as_integer, shows_settings
 from rfp.theory.hubs import split_hubs
 from rfp.theory.sampling import Affine, SampleEstimate, Sampling, SamplingArguments
 from rfp.theory.simple import require_simple
-from rfp.theory.traces import EstimateTold, check_power, estimate_trace
+from rfp.theory.traces import EstimateTold, estimate_trace
 
 
 @shows_settings(SamplingArguments, Sampling)
@@ -119,7 +119,7 @@ def count_walks(
         >>> round(estimate.value, 6)  # 7 nodes, 6 ways each
         42.0
     """
-    check_power(length)
+    length = as_integer("length", length, 0)
     how, simple = Sampling.of(sampling), require_simple(graph, loops=True)
     S = as_operator("adjacency", simple, torch.float64)
     return estimate_trace(S, simple, length, how, Affine(), progress)

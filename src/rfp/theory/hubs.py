@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rfp.errors import ArgumentError
 from rfp.graph import Graph
+from rfp.settings import as_integer
 from rfp.theory.ordered import OrderedGraph
 from rfp.theory.ordered_counts import CYCLES4, TRIANGLES
 from rfp.theory.sampling import SampleEstimate
@@ -69,8 +69,7 @@ def split_hubs(graph: Graph, pattern: str, hubs: int | None, *, per_node: bool =
         hubs: How many; ``None`` takes as many as :data:`WORK_PER_ENTRY` terms for each entry of A can list.
         per_node: Count for each node, too.
     """
-    if hubs is not None and hubs < 0:
-        raise ArgumentError(f"hubs must be at least 0, or None for an automatic number, got {hubs}")
+    hubs = None if hubs is None else as_integer("hubs", hubs, 0)
     n = graph.num_nodes
     if hubs == 0 or n == 0:
         return HubSplit(graph, torch.arange(n), per_node=torch.zeros(n, dtype=torch.float64) if per_node else None)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rfp.errors import ArgumentError, NumericalError, check_names
 from rfp.features import Distribution
+from rfp.settings import as_integer
 
 # Samples between two looks at the interval, and the fewest an estimate may stop at: below that Student's interval is
 # wide and its own width too uncertain to stop on.
@@ -95,10 +96,7 @@ class Sampling:
             raise ArgumentError(
                 f'distribution must be "rademacher" or "normal" (mean 0, variance 1), got {self.distribution!r}'
             )
-        if self.deflation < 0:
-            raise ArgumentError(
-                f"deflation must be at least 0 directions (0 is plain Hutchinson), got {self.deflation}"
-            )
+        as_integer("deflation", self.deflation, 0)
         if self.block_size is not None and self.block_size < 1:
             raise ArgumentError(f"block_size must be at least 1 sample, got {self.block_size}")
 

@@ -26,7 +26,7 @@ from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.one_loop import states
 from rfp.operators import Operator, as_operator
-from rfp.settings import shows_settings
+from rfp.settings import as_integer, shows_settings
 from rfp.theory.integers import as_integer_matrix, count_primes, integer_trace
 from rfp.theory.sampling import ROUND, SAMPLES_AT_ONCE, Affine, Moments, SampleEstimate, Sampling, SamplingArguments
 
@@ -107,14 +107,11 @@ def trace(
     """
     how, read = Sampling.of(sampling), as_graph(graph)
     S = as_operator(operator, read, torch.float64)
-    check_power(power)
+    power = as_integer("power", power, 0)  # S^0 = I has trace n
     check_symmetric(S, operator)
     return estimate_trace(S, read, power, how, Affine(), progress)
 
 
-def check_power(power: int) -> None:
-    if not isinstance(power, int) or isinstance(power, bool) or power < 0:
-        raise ArgumentError(f"power must be an integer of at least 0, got {power!r}; S^0 = I has trace n")
 
 
 def check_symmetric(S: Operator, given: Any) -> None:
@@ -265,7 +262,7 @@ def exact_trace(
     """
     read = as_graph(graph)
     S = as_operator(operator, read, torch.float64)
-    check_power(power)
+    power = as_integer("power", power, 0)  # S^0 = I has trace n
     check_symmetric(S, operator)
     integers = as_integer_matrix(S)
     num_primes = 0 if integers is None else count_primes(integers, power)
