@@ -96,6 +96,9 @@ def test_callables_cannot_be_cached(tmp_path: Path) -> None:
         rfp.encode(KARATE, cache=tmp_path, distribution=lambda u: u)
     with pytest.raises(ArgumentError, match="got function"):
         rfp.encode(KARATE, cache=tmp_path, operators=[lambda a: a])
+    for sparse in (torch.eye(34).to_sparse(), torch.eye(34).to_sparse_csr()):
+        with pytest.raises(ArgumentError, match=f"a dense tensor, got {sparse.layout}"):
+            rfp.encode(KARATE, cache=tmp_path, operators=[sparse])
 
 
 def test_the_key_sees_where_graphs_end_how_many_nodes_there_are_and_every_entry_of_a_dense_operator(

@@ -34,10 +34,9 @@ class EncodingCache:
         if not isinstance(settings.normalization, str) or not isinstance(settings.distribution, str):
             raise ArgumentError("cache= needs a named normalization and distribution: a callable cannot be hashed")
         for operator in settings.operators:
-            if not isinstance(operator, str | Tensor):
-                raise ArgumentError(
-                    f"cache= needs operators given by name or as a dense tensor, got {type(operator).__name__}"
-                )
+            kind = getattr(operator, "layout", type(operator).__name__)
+            if not isinstance(operator, str) and kind != torch.strided:
+                raise ArgumentError(f"cache= needs operators given by name or as a dense tensor, got {kind}")
         names = [operator if isinstance(operator, str) else "matrix" for operator in settings.operators]
         text = settings.as_text(leave_out=("operators", "cache"))
         digest = hashlib.sha256(f"rfp {__version__} {text}, operators={names} n={graph.num_nodes}".encode())
