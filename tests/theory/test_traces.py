@@ -184,6 +184,13 @@ def test_asymmetric_operator_is_refused(directed: Graph) -> None:
     assert exact_trace(directed, power=3, operator=declared) == 40
 
 
+def test_equal_graphs_of_a_batch_are_independent() -> None:
+    edge = as_graph(nx.path_graph(2))  # A^4 = I
+    found = trace([edge] * 6, power=4, deflation=2, num_samples=2000, per_node=True)
+    assert abs(found.value - 12) < 4 * found.standard_error
+    assert torch.allclose(found.per_node, torch.ones(12, dtype=torch.float64), atol=0.2)
+
+
 @pytest.mark.parametrize("power", [-1, 2.5, True])
 def test_bad_power_is_refused(power: int) -> None:
     with pytest.raises(ArgumentError, match="power must be an integer of at least 0"):

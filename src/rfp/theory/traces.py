@@ -128,6 +128,10 @@ def estimate_trace(
     S: Operator, graph: Graph, power: int, sampling: Sampling, target: Affine, progress: EstimateTold | None = None
 ) -> SampleEstimate:
     """:func:`trace` of a checked operator, mapped to the target; the stopping rule looks at the target."""
+    if graph.num_graphs > 1:
+        # A batch is one graph here: drawn for one by one, equal graphs would have equal features, and the products
+        # between them, which deflation makes, no mean of zero.
+        graph = Graph.unchecked(graph.edge_index, graph.num_nodes)
     try:
         return _sample(S, graph, power, sampling, target, progress)
     except NumericalError:
@@ -214,7 +218,7 @@ def _deflate(S: Operator, graph: Graph, power: int, sampling: Sampling) -> _Defl
         seed=sampling.seed,
         dtype=torch.float64,
     )
-    # A batch is one operator here: without `ptr` the basis is orthonormal over all its nodes.
+    # Without `ptr`: the basis of a batch, too, is orthonormal over all its nodes.
     basis = _last(S, r, power, "qr")
     image = _last(S, basis, power, "none")  # C Q
     Q, CQ = basis[0], image[0]
