@@ -114,6 +114,21 @@ def test_graphs_of_a_batch_are_encoded_as_alone(relations: Any) -> None:
         assert torch.allclose(rows, torch.cat([one[node_type] for one in alone]), atol=2e-5)
 
 
+def test_a_batch_without_ptr_and_number_of_graphs_is_a_batch() -> None:
+    # As a loader hands out what it has sampled apart from each other.
+    batch, data = Batch.from_data_list([bibliography(s, 5 + s, 9 - s) for s in range(3)]), HeteroData()
+    for node_type in batch.node_types:
+        data[node_type].num_nodes, data[node_type].batch = batch[node_type].num_nodes, batch[node_type].batch
+    for edge_type in batch.edge_types:
+        data[edge_type].update(batch[edge_type])
+    for relations in ("edge_types", "homogeneous"):
+        expected = encode_hetero(batch, settings(), relations=relations)
+        for node_type, rows in encode_hetero(data, settings(), relations=relations).items():
+            assert torch.equal(rows, expected[node_type])
+    with pytest.raises(rfp.GraphError, match="graph by graph, with ptr"):
+        encode_hetero(data, settings(), relations=[[CITES]])
+
+
 def test_what_is_no_relation_is_refused() -> None:
     data = bibliography()
     for relations, message in [

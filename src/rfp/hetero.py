@@ -218,7 +218,8 @@ def _places(data: Any, sizes: dict[str, int], device: torch.device) -> tuple[Ten
     order = torch.argsort(batch, stable=True)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=device)
-    return place, offsets(torch.bincount(batch, minlength=int(data.num_graphs)))
+    # What a loader samples apart has a batch and does not say of how many.
+    return place, offsets(torch.bincount(batch, minlength=int(getattr(data, "num_graphs", 0))))
 
 
 def _encoded(data: Any, relation: Any, settings: Settings) -> dict[str, Tensor]:
@@ -234,6 +235,11 @@ def _along_metapath(data: Any, path: tuple[EdgeType, ...], settings: Settings) -
     size = _num_nodes(data, node_type)
     first = _Stacked.of(data, _types(data, path[0]), path[:1], both_ways=path[0][0] != path[0][2]).graph
     ptr = getattr(data[node_type], "ptr", None)
+    if ptr is None and hasattr(data[node_type], "batch"):
+        raise GraphError(
+            f"along a metapath the nodes of a batch must stand graph by graph, with ptr, but {node_type!r} has batch "
+            "alone; make the batch by PyG's Batch.from_data_list, or take edge types"
+        )
     # Nodes of one type; the draw is that of the graph of the first edge type.
     nodes = Graph.unchecked(first.edge_index[:, :0], size, None, ptr, known_keys=first.keys)
     operators = [_metapath_operator(data, path, name, size, settings.dtype) for name in settings.operators]
