@@ -138,6 +138,9 @@ def test_frames(make: Any) -> None:
         ((EDGES.astype(float), 3), "edge_index must hold integers"),
         (pd.DataFrame({"source": ["a", 1], "target": [1, 2]}), "several types"),
         ("karate.csv", "a file: rfp.read_graph"),
+        ((torch.from_numpy(EDGES), 2.7), "got float as number of nodes"),
+        ((torch.from_numpy(EDGES), torch.ones(EDGES.shape[1])), "weights are given as weight="),
+        (nx.Graph([(0, 1, {"weight": "strong"})]), "'weight' holds what is no number"),
     ],
 )
 def test_what_cannot_be_read_is_refused(form: Any, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
         case "graph":
             return _reweighted(graph if isinstance(graph, Graph) else graph.graph, weight)
         case "pair":
-            return Graph(_edge_index(graph[0]), int(graph[1]), _weights(weight))
+            return Graph(_edge_index(graph[0]), _num_nodes(graph[1]), _weights(weight))
         case "networkx":
             return _from_networkx(graph, weight)
         case "pyg":
@@ -97,6 +98,16 @@ def _form(graph: Any) -> str | None:
     if isinstance(graph, Tensor | np.ndarray):
         return "edge_index" if _is_edge_index(graph) else "matrix"
     return "list" if isinstance(graph, list) else None
+
+
+def _num_nodes(value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError as error:
+        raise GraphError(
+            f"a graph given as a tuple must be (edge_index, num_nodes), got {type(value).__name__} as number of nodes; "
+            "weights are given as weight="
+        ) from error
 
 
 def _is_edge_index(values: Tensor | np.ndarray[Any, Any]) -> bool:
@@ -221,5 +232,8 @@ def _from_networkx(nx_graph: Any, weight: Any) -> Graph:
     if not nx_graph.is_directed():
         edges += [(v, u, w) for u, v, w in edges if u != v]
     edge_index = torch.tensor([[u for u, _, _ in edges], [v for _, v, _ in edges]], dtype=torch.long)
-    values = torch.tensor([1.0 if w is None else float(w) for _, _, w in edges], dtype=torch.float64)
+    try:
+        values = torch.tensor([1.0 if w is None else float(w) for _, _, w in edges], dtype=torch.float64)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"the edge attribute {weight or 'weight'!r} holds what is no number: {error}") from error
     return Graph(edge_index.view(2, -1), len(number), values if weighted else None)
