@@ -366,6 +366,10 @@ def normalised(**more: Any) -> rfp.Trajectory:
         ),
         (lambda: products.diagonal(normalised(normalization="none"), seed=3), "seed is that of the trajectory"),
         (
+            lambda: products.diagonal(normalised(normalization="none").extend(torch.tensor([[16], [0]]))),
+            "nodes were added to this trajectory",
+        ),
+        (
             lambda: products.diagonal(normalised(normalization="none", operators=["adjacency", "random_walk"])),
             r"several operators; say which with operator=, one of \['adjacency', 'random_walk'\]",
         ),

@@ -101,6 +101,11 @@ def _samples_of_trajectory(
             "this trajectory does not know its graph and settings (rfp.propagate made it); make it by rfp.encode, or "
             "give the graph itself"
         )
+    if trajectory.is_grown:
+        raise ArgumentError(
+            "nodes were added to this trajectory, whose rows are not all states of one operator; give its graph, "
+            "trajectory.graph, to draw anew"
+        )
     if draw:
         raise ArgumentError(f"{next(iter(draw))} is that of the trajectory; give the graph itself to draw anew")
     number = _number_of(operator, settings.operators)

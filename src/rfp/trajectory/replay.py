@@ -17,7 +17,7 @@ from rfp.one_loop import states
 from rfp.operators import Operator, as_operator
 from rfp.report import Report
 from rfp.settings import Settings
-from rfp.trajectory.stored_states import States, StoredStates
+from rfp.trajectory.stored_states import REPLAY, States, StoredStates
 
 
 def replay(
@@ -79,7 +79,7 @@ def replay(
 def grown(trajectory: States, storage: Tensor, graph: Graph, how: str) -> States:
     """The trajectory of the larger graph, which keeps the factors it was computed with."""
     return replace(
-        trajectory, storage=storage, graph=graph, report=Report("replay", how), stored_factors=trajectory.factors
+        trajectory, storage=storage, graph=graph, report=Report(REPLAY, how), stored_factors=trajectory.factors
     )
 
 

@@ -14,6 +14,9 @@ from rfp.graph import Graph
 from rfp.report import Report
 from rfp.settings import Settings
 
+# What reports call a trajectory that nodes were added to.
+REPLAY = "replay"
+
 
 def kept_steps(keep: str | Sequence[int], num_steps: int) -> list[int]:
     """The steps that ``"last"``, ``"all"`` or a list of them means; negative ones count from the end.
@@ -84,6 +87,11 @@ class StoredStates:
 
         settings, graph = self.origin()
         return find_factors(self.storage, settings, graph, drawn=self.drawn)
+
+    @property
+    def is_grown(self) -> bool:
+        """Whether nodes were added (:mod:`rfp.new_nodes`): rows are then not what the loop makes of the graph."""
+        return self.report.backend == REPLAY
 
     def origin(self) -> tuple[Settings, Graph]:
         """The settings and the graph, which must be one and known: :func:`rfp.encode` made the trajectory."""
