@@ -1,5 +1,8 @@
 """The front door: symmetries, batches, given features, errors."""
 
+from pathlib import Path
+from typing import Any
+
 import networkx as nx
 import pytest
 import torch
@@ -117,6 +120,25 @@ def test_empty_graph_has_an_empty_encoding() -> None:
 def test_bad_arguments_say_what_and_what_to_do(arguments: dict, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         rfp.encode(nx.path_graph(5), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("keys", "got"),
+    [
+        (torch.tensor([7]), r"torch.int64 of shape \[1\]"),
+        (torch.tensor([7, 8, 9, 10]), r"torch.int64 of shape \[4\]"),
+        (torch.tensor([[7], [8], [9]]), r"torch.int64 of shape \[3, 1\]"),
+        (torch.tensor([7.5, 8.0, 9.0]), r"torch.float32 of shape \[3\]"),
+        ([7, 8, 9], "list"),
+    ],
+)
+def test_graph_keys_are_one_for_each_graph(keys: Any, got: str, tmp_path: Path) -> None:
+    graphs = as_graph([nx.path_graph(n) for n in (3, 4, 5)])
+    for cache in (None, tmp_path):
+        with pytest.raises(ArgumentError, match=f"one integer for each of the 3 graphs, got {got}"):
+            rfp.encode(graphs, graph_keys=keys, num_steps=0, cache=cache)
+    with pytest.raises(ArgumentError, match=f"one integer for each of the 3 graphs, got {got}"):
+        rfp.random_features(graphs, num_channels=2, graph_keys=keys)
 
 
 def test_graph_keys_name_the_draw() -> None:

@@ -13,6 +13,7 @@ from rfp.backends.backend import Backend
 from rfp.backends.problem import Problem
 from rfp.cache import EncodingCache
 from rfp.conversion import as_graph
+from rfp.features import check_keys
 from rfp.graph import Graph
 from rfp.hashing import mixed_keys
 from rfp.one_loop import run_problem
@@ -90,6 +91,9 @@ def encode_graph(
 
     The other arguments are those of :func:`encode`.
     """
+
+    if graph_keys is not None:
+        check_keys(graph_keys, graph)
 
     def compute() -> tuple[Tensor, Report]:
         plain = not looks and features is None and graph_keys is None and progress is None

@@ -103,6 +103,8 @@ def random_features(
         raise ArgumentError(
             f"num_channels and num_trajectories must be at least 1, got {num_channels} and {num_trajectories}"
         )
+    if graph_keys is not None:
+        check_keys(graph_keys, graph)
     if isinstance(distribution, str) and distribution not in DISTRIBUTIONS:
         raise unknown_choice("distribution", distribution, DISTRIBUTIONS)
     draw = DISTRIBUTIONS[distribution] if isinstance(distribution, str) else _uniform
@@ -135,6 +137,18 @@ def random_features(
     if not isinstance(distribution, str):
         out = _check_callable(distribution(out), out)
     return out.transpose(0, 1)
+
+
+def check_keys(graph_keys: Tensor, graph: Graph) -> None:
+    """Raise where these are not one integer for each graph: kernels look up what they are given and check no index."""
+    found = graph_keys.dtype if isinstance(graph_keys, Tensor) else type(graph_keys).__name__
+    shape = list(graph_keys.shape) if isinstance(graph_keys, Tensor) else None
+    if shape != [graph.num_graphs] or graph_keys.is_floating_point() or graph_keys.is_complex():
+        of_shape = "" if shape is None else f" of shape {shape}"
+        raise ArgumentError(
+            f"graph_keys must be a tensor with one integer for each of the {graph.num_graphs} graphs, "
+            f"got {found}{of_shape}"
+        )
 
 
 def rows_at_a_time(out: Tensor) -> int:

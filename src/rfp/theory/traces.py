@@ -112,8 +112,6 @@ def trace(
     return estimate_trace(S, read, power, how, Affine(), progress)
 
 
-
-
 def check_symmetric(S: Operator, given: Any) -> None:
     """Refuse an operator for which <a^(p), a^(q)> is not r^T S^(p+q) r."""
     if not S.symmetric:
