@@ -51,7 +51,7 @@ WITHIN = [False]
 ENCODINGS = {
     "power": encoded("normalized_adjacency^2"),
     "callable": encoded(lambda a: 2 * a),
-    "dense": encoded(torch.ones(9, 9)),
+    "dense": encoded(torch.block_diag(torch.ones(5, 5), torch.ones(4, 4))),
     "sparse": encoded("normalized_adjacency", backend="sparse"),
     "reference": encoded("normalized_adjacency", backend="reference"),
     "states": last_state,

@@ -8,7 +8,7 @@ import torch
 import rfp
 from rfp.backends.sparse.fast_loop import sparse_steps
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError, NumericalError
+from rfp.errors import ArgumentError, GraphError, NumericalError
 from rfp.one_loop import states
 from rfp.operators import DenseOperator, from_matrix, from_name
 from rfp.propagate import propagate
@@ -152,6 +152,22 @@ def test_a_record_hook_keeps_the_backend_that_was_asked_for() -> None:
         propagate(hat, r, num_steps=2, record=double, backend="nonsense")
     with pytest.raises(ArgumentError, match='"compiled" computes whole trajectories and cannot go step by step'):
         propagate(hat, r, num_steps=2, record=double, backend="compiled")
+
+
+@pytest.mark.parametrize("ptr", [[0, 20], [3, 34], [0, 40], [0, 20, 10, 34], [0, 20, 40], [0] * 20 + [1] * 14])
+def test_offsets_that_do_not_cut_the_nodes_into_graphs_are_refused(ptr: list[int]) -> None:
+    hat, r = from_name("normalized_adjacency", KARATE), features(34, 4)
+    with pytest.raises(GraphError, match="ptr must start at 0, never fall and end at num_nodes=34"):
+        propagate(hat, r, ptr=torch.tensor(ptr), num_steps=1)
+    with pytest.raises(GraphError, match="ptr must start at 0, never fall and end at num_nodes=34"):
+        next(states(hat, r, ptr=torch.tensor(ptr), num_steps=1))
+
+
+def test_an_operator_that_joins_graphs_is_refused() -> None:
+    hat, r = from_name("normalized_adjacency^2", KARATE), features(34, 4)
+    for normalization in ("none", "qr"):
+        with pytest.raises(GraphError, match="joins the nodes 0 and 10"):
+            propagate(hat, r, ptr=torch.tensor([0, 10, 34]), num_steps=1, normalization=normalization)
 
 
 def test_states_by_a_backend_that_cannot_step_are_refused() -> None:

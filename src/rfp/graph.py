@@ -151,10 +151,7 @@ class Graph:
             raise GraphError(f"edge_weight must be finite, got {self.edge_weight[where].item()} at edge {where}")
         if self.ptr is None:
             return
-        if int(self.ptr[0]) or int(self.ptr[-1]) != self.num_nodes or bool((self.ptr.diff() < 0).any()):
-            raise GraphError(
-                f"ptr must start at 0, never fall and end at num_nodes={self.num_nodes}, got {self.ptr.tolist()[:4]}..."
-            )
+        check_offsets(self.ptr, self.num_nodes)
         if self.num_graphs > 1 and self.num_edges:
             source, target = self.batch[self.edge_index.long()]
             if bool((source != target).any()):
@@ -378,6 +375,13 @@ def check_offsets_form(ptr: Tensor) -> None:
     """Raise where node offsets have a shape or a type that offsets cannot have; nothing is read."""
     if ptr.dim() != 1 or not ptr.numel() or ptr.is_floating_point() or ptr.dtype == torch.bool:
         raise GraphError(f"ptr must hold num_graphs + 1 integers, got {ptr.dtype} of shape {list(ptr.shape)}")
+
+
+def check_offsets(ptr: Tensor, num_nodes: int) -> None:
+    """Raise where node offsets do not cut so many nodes into graphs; a GPU is waited for."""
+    check_offsets_form(ptr)
+    if int(ptr[0]) or int(ptr[-1]) != num_nodes or bool((ptr.diff() < 0).any()):
+        raise GraphError(f"ptr must start at 0, never fall and end at num_nodes={num_nodes}, got {ptr.tolist()[:4]}...")
 
 
 def check_batch(batch: Tensor, num_nodes: int, *, values: bool) -> None:

@@ -68,7 +68,7 @@ def states(
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     """
     with without_autocast(features.device.type):
-        problem = Problem.from_objects(operator, features, ptr, Settings.of(settings, arguments))
+        problem = Problem.from_objects(operator, features, ptr, Settings.of(settings, arguments)).checked()
         backend, reason = choose(problem, problem.settings.backend, stepping=True)
     watch = FiniteWatch(problem)
     for p, (a, events, _) in enumerate(each_in_full_precision(_walk(problem, backend))):

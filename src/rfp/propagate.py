@@ -36,7 +36,7 @@ def propagate(
     Returns:
         A :class:`Trajectory`; its storage is ``[n, B, O, P + 1, k]``.
     """
-    problem = Problem.from_objects(operators, features, ptr, Settings.of(settings, arguments))
+    problem = Problem.from_objects(operators, features, ptr, Settings.of(settings, arguments)).checked()
     memory = Memory(problem)
     report = run_problem(problem, memory, record=record, progress=progress)
     return Trajectory(memory.storage, report)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import torch
 
 from rfp.conversion import as_graph
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, GraphError
 from rfp.operators import DenseOperator, MatrixOperator, as_operator, from_matrix, from_name
 from tests.contracts.operators import check_operator
 
@@ -45,3 +45,19 @@ def test_wrong_sizes_and_types_are_refused() -> None:
         as_operator(torch.ones(2, 3), graph)
     with pytest.raises(ArgumentError, match="got int"):
         as_operator(3, graph)
+
+
+@pytest.mark.parametrize("layout", ["dense", "coo", "scipy", "operator"])
+def test_a_matrix_that_joins_two_graphs_of_a_batch_is_refused(layout: str) -> None:
+    batch = as_graph([nx.path_graph(2), nx.path_graph(3)])
+    matrix = torch.block_diag(torch.ones(2, 2), torch.ones(3, 3))
+
+    def given(matrix: torch.Tensor) -> object:
+        if layout == "scipy":
+            return sp.csr_array(matrix.numpy())
+        return {"dense": matrix, "coo": matrix.to_sparse(), "operator": from_matrix(matrix.to_sparse())}[layout]
+
+    np.testing.assert_allclose(as_operator(given(matrix), batch).to_dense(), matrix)  # type: ignore[attr-defined]
+    matrix[1, 4] = 1.0
+    with pytest.raises(GraphError, match="joins the nodes 1 and 4, which are of two graphs of the batch"):
+        as_operator(given(matrix), batch)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from rfp.errors import ArgumentError
 from rfp.features import random_features
-from rfp.graph import Graph
+from rfp.graph import Graph, check_offsets
 from rfp.normalization import Events, NormalizationChoice, column_lengths
 from rfp.operator_norms import rounding_norm
-from rfp.operators import Operator, as_operators, factors
+from rfp.operators import Operator, as_operators, check_within_graphs, factors
 from rfp.rounding import Rounding, rounding_unit
 from rfp.settings import COMPUTE_DTYPES, Settings
 
@@ -130,6 +130,14 @@ class Problem:
             features = features.detach()  # predefined operators run without autograd
         offsets = features.size(1) * torch.arange(2, device=features.device) if ptr is None else ptr
         return cls(several, features, offsets.to(features.device), settings)
+
+    def checked(self) -> Problem:
+        """The problem, if its offsets cut its nodes into graphs that no matrix joins: kernels look at none of it."""
+        check_offsets(self.ptr, self.shape[1])
+        if len(self.ptr) > 2:
+            for operator in self.operators:
+                check_within_graphs(operator, self.ptr)
+        return self
 
     @cached_property
     def features(self) -> Tensor:

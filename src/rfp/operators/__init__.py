@@ -26,7 +26,7 @@ Directed graphs: ``NAME.both`` stands for two operators, S and its transpose, al
 (``"adjacency.both"``, ``"random_walk.both^2"``); ``"both_directions"`` is ``"normalized_adjacency.both"``.
 """
 
-from rfp.operators.given import Sources, as_operator, as_operators, from_matrix, from_name
+from rfp.operators.given import Sources, as_operator, as_operators, check_within_graphs, from_matrix, from_name
 from rfp.operators.operator import (
     BlockOperator,
     DenseBlock,
@@ -57,6 +57,7 @@ __all__ = [
     "as_operator",
     "as_operators",
     "blocks_of",
+    "check_within_graphs",
     "expanded",
     "factors",
     "from_matrix",

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from rfp.available import is_scipy_sparse
 from rfp.csr import CSR, from_entries
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, GraphError
 from rfp.graph import Graph
-from rfp.operators.operator import DenseOperator, FunctionOperator, MatrixOperator, Operator, PowerOperator
+from rfp.operators.operator import DenseOperator, FunctionOperator, MatrixOperator, Operator, PowerOperator, factors
 from rfp.operators.predefined import NORMS, OPERATORS, EntryTable, parse_name
+from rfp.ragged import owners
 
 
 class Sources:
@@ -159,4 +160,29 @@ def as_operator(
         )
     if resolved.num_nodes != graph.num_nodes:
         raise ArgumentError(f"the operator has {resolved.num_nodes} rows but the graph has {graph.num_nodes} nodes")
+    if graph.num_graphs > 1 and not isinstance(operator, str):
+        check_within_graphs(resolved, graph.offsets)
     return resolved
+
+
+def check_within_graphs(operator: Operator, ptr: Tensor) -> None:
+    """Raise where a matrix joins two graphs of a batch: kernels for small graphs hold the nodes of one alone.
+
+    Args:
+        operator: What is no matrix is not looked at.
+        ptr: ``[num_graphs + 1]``. O(m), and a GPU is waited for.
+    """
+    S, graph = factors(operator)[0], owners(ptr.diff(), operator.num_nodes)
+    if isinstance(S, MatrixOperator):
+        places = torch.stack([S.csr.row, S.csr.col.long()])
+        apart = places[:, graph[places[0]] != graph[places[1]]]
+    elif isinstance(S, DenseOperator):
+        apart = ((graph[:, None] != graph) & (S.matrix.detach() != 0)).nonzero().T
+    else:
+        return
+    if apart.size(1):
+        i, j = apart[:, 0].tolist()
+        raise GraphError(
+            f"the operator joins the nodes {i} and {j}, which are of two graphs of the batch; graphs of a batch never "
+            "mix: encode them as one graph, or give a block for each"
+        )
