@@ -1,6 +1,7 @@
 """The draw is a pure function of its coordinates, and has the distribution it says."""
 
 import math
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -71,6 +72,20 @@ def test_seeds_graphs_trajectories_and_nodes_differ() -> None:
     named = random_features(KARATE, num_channels=8, graph_keys=keys)
     assert torch.equal(named[:, :9], random_features(RING, num_channels=8, graph_keys=keys))
     assert not torch.equal(named[0], r[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dtype": torch.float16}, "dtype must be torch.float32 or torch.float64, got torch.float16"),
+        ({"dtype": "float64"}, "dtype must be torch.float32 or torch.float64, got 'float64'"),
+        ({"rows": slice(0, 10, 2)}, "rows must be a slice of nodes in a row"),
+        ({"rows": torch.arange(3)}, "rows must be a slice of nodes in a row"),
+    ],
+)
+def test_what_would_be_drawn_otherwise_than_asked_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        random_features(KARATE, num_channels=2, **arguments)
 
 
 def test_never_the_global_generator() -> None:

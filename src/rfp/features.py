@@ -103,6 +103,10 @@ def random_features(
         raise ArgumentError(
             f"num_channels and num_trajectories must be at least 1, got {num_channels} and {num_trajectories}"
         )
+    if dtype not in (torch.float32, torch.float64):  # 24 bits are more than half precision holds
+        raise ArgumentError(f"dtype must be torch.float32 or torch.float64, got {dtype!r}")
+    if rows is not None and (not isinstance(rows, slice) or rows.step not in (None, 1)):
+        raise ArgumentError(f"rows must be a slice of nodes in a row, such as slice(0, 100), got {rows!r}")
     if graph_keys is not None:
         check_keys(graph_keys, graph)
     if isinstance(distribution, str) and distribution not in DISTRIBUTIONS:
