@@ -129,6 +129,17 @@ def test_blocks_keep_graphs_whole() -> None:
     assert sum(block.num_edges for block, _ in blocks) == edges.num_edges
 
 
+def test_graphs_that_have_the_draw_of_others_keep_it() -> None:
+    named = rfp.encode(nx.path_graph(4), num_channels=2, num_steps=1, graph_keys=torch.tensor([7]))
+    together = rfp.encode([nx.cycle_graph(5), named.graph], num_channels=2, num_steps=1)
+    assert torch.equal(together.storage[5:], named.storage)
+    weighted = rfp.encode(named.graph, weight=torch.full((6,), 2.0), num_channels=2, num_steps=1)
+    assert torch.equal(weighted.storage[:, :, :, 0], named.storage[:, :, :, 0])
+    for trajectory in (named, together):
+        stream(trajectory.graph, file := io.BytesIO(), num_channels=2, num_steps=1)
+        assert np.array_equal(np.load(io.BytesIO(file.getvalue())), trajectory.node_first())
+
+
 def test_a_block_is_full_to_the_node() -> None:
     graph = as_graph([nx.path_graph(n) for n in (3, 4, 2, 9, 1)])
     assert [done for _, done in graph_blocks(graph, 7)] == [7, 9, 18, 19]

@@ -157,7 +157,10 @@ def _weights(weight: Any) -> Tensor | None:
 
 
 def _reweighted(graph: Graph, weight: Any) -> Graph:
-    return graph if weight is None else Graph(graph.edge_index, graph.num_nodes, _weights(weight), graph.ptr)
+    if weight is None:
+        return graph
+    reweighted = Graph(graph.edge_index, graph.num_nodes, _weights(weight), graph.ptr)
+    return reweighted if graph.known_keys is None else reweighted.with_keys(graph.known_keys)
 
 
 def _no_weights_beside(graph: Graph, weight: Any) -> Graph:

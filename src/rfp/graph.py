@@ -449,4 +449,11 @@ def batch_graphs(graphs: Sequence[Graph]) -> Graph:
     if any(g.edge_weight is not None for g in graphs):
         ones = [torch.ones(g.num_edges, device=g.device) for g in graphs]
         weight = torch.cat([w if g.edge_weight is None else g.edge_weight for g, w in zip(graphs, ones, strict=True)])
-    return Graph.unchecked(edge_index, sum(g.num_nodes for g in graphs), weight, offsets(sizes).to(whole.device))
+    known = any(g.known_keys is not None for g in graphs)
+    return Graph.unchecked(
+        edge_index,
+        sum(g.num_nodes for g in graphs),
+        weight,
+        offsets(sizes).to(whole.device),
+        known_keys=torch.cat([g.keys for g in graphs]) if known else None,
+    )

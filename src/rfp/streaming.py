@@ -128,5 +128,7 @@ def graph_blocks(graph: Graph, max_nodes: int) -> Iterator[tuple[Graph, int]]:
         weight = None if graph.edge_weight is None else graph.edge_weight[edges]
         ptr = graph.offsets[low : high + 1] - offsets[low]
         num_nodes = offsets[high] - offsets[low]
-        yield Graph.unchecked(graph.edge_index[:, edges] - offsets[low], num_nodes, weight, ptr), offsets[high]
+        keys = None if graph.known_keys is None else graph.known_keys[low:high]
+        block = Graph.unchecked(graph.edge_index[:, edges] - offsets[low], num_nodes, weight, ptr, known_keys=keys)
+        yield block, offsets[high]
         low = high
