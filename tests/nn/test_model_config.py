@@ -97,6 +97,10 @@ def test_round_trip_through_json() -> None:
             {"encodings": [{"name": "rfp", "channels": 4}]},
             "a key of encoding 'rfp' must be one of.*got 'channels'",
         ),
+        (
+            {"encodings": [{"name": "eigenvectors"}, {"name": "eigenvectors", "operator": "normalized_adjacency"}]},
+            "2 encodings are stored as 'eigenvector_pe', .* give each an attr_name of its own",
+        ),
         ({"encodings": [{"name": "rfp", "num_steps": -1}]}, "num_steps must be an integer of at least 0, got -1"),
         (
             {"encodings": [{"name": "rfp", "num_trajectories": 2}, {"name": "rnf", "num_trajectories": 3}]},

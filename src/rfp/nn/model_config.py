@@ -279,6 +279,7 @@ class ModelConfig:
         if not self.encodings and not self.in_channels and self.node_encoder == "none":
             raise ArgumentError("a model needs node features (in_channels, node_encoder) or at least one encoding")
         self._check_features()
+        self._check_stored()
         self._check_products()
         if self.task == "link" and any(isinstance(e, RFPEncoding) and e.keep_draw for e in self.encodings):
             raise ArgumentError(
@@ -308,6 +309,15 @@ class ModelConfig:
             if isinstance(e, NodeEncodingTransform) and e.needs_x:
                 name = names.get(type(e), type(e).__name__)
                 raise ArgumentError(f"encoding {name!r} propagates node features, and there are none; leave it out")
+
+    def _check_stored(self) -> None:
+        names = [e.attr_name for e in self.encodings if isinstance(e, NodeEncodingTransform) and e.attr_name]
+        for name in names:
+            if names.count(name) > 1:
+                raise ArgumentError(
+                    f"{names.count(name)} encodings are stored as {name!r}, where one would take the place of the "
+                    "other; give each an attr_name of its own"
+                )
 
     def _check_products(self) -> None:
         if self.pair_products and self.task != "link":
