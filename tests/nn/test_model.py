@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, InMemoryDataset
+from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import from_networkx
 
 import rfp
@@ -100,6 +103,52 @@ def test_every_baseline_alone_and_beside_rfp_precomputed_or_not(name: str) -> No
         stored = model(Batch.from_data_list(model.precompute(graphs())))
         assert on_the_fly.shape == (3, 2)
         assert torch.allclose(on_the_fly, stored, atol=1e-3)
+
+
+class Stored(InMemoryDataset):
+    """Some graphs on disk, as a ``pre_transform`` leaves them."""
+
+    processed_file_names = "graphs.pt"
+
+    def __init__(self, root: str, pre_transform: Any) -> None:
+        super().__init__(root, pre_transform=pre_transform)
+        self.load(self.processed_paths[0])
+
+    def process(self) -> None:
+        self.save([self.pre_transform(data) for data in graphs()], self.processed_paths[0])
+
+
+def test_what_is_stored_on_disk_is_known_by_its_encodings_alone(tmp_path: Path) -> None:
+    low = {"name": "eigenvectors", "num_eigenvectors": 3}
+    model = make(encodings=[low]).eval()
+    dataset = Stored(str(tmp_path), model.precompute)
+    assert torch.equal(model(dataset[2]), model(graphs()[2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Stored(str(tmp_path), make(encodings=[low], hidden_channels=16).precompute)
+    with pytest.warns(UserWarning, match="`pre_transform` argument differs"):
+        Stored(str(tmp_path), make(encodings=[{**low, "operator": "normalized_adjacency"}]).precompute)
+
+
+def test_precompute_of_a_data_set_held_in_memory(tmp_path: Path) -> None:
+    model = make(encodings=[{"name": "random_walk"}, {"name": "sgc"}]).eval()
+    dataset = model.precompute(Stored(str(tmp_path), ToUndirected()))
+    assert dataset[1].random_walk_return_pe.shape == (5, 16)
+    assert torch.allclose(model(dataset[1]), model(graphs()[1]), atol=1e-5)
+
+
+def test_stored_for_another_model() -> None:
+    data = make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 3}]).precompute(graphs()[0])
+    with pytest.raises(ArgumentError, match=r"graph's eigenvector_pe must have the shape \[n, 4\] .* got \[6, 3\]"):
+        make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 4}])(data)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gcnii", "graph_conv", "gin", "gps"])
+def test_edges_of_32_bits(backbone: str) -> None:
+    model = make(backbone=backbone, hidden_channels=64).eval()
+    data, short = graphs()[2], graphs()[2]
+    short.edge_index = short.edge_index.int()
+    assert torch.equal(model(short), model(data))
 
 
 def test_both_eigenvectors_with_rnf() -> None:

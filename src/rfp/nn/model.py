@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import InMemoryDataset
 
 from rfp.baselines import flip_signs
 from rfp.errors import ArgumentError
@@ -30,6 +29,7 @@ from rfp.nn.trajectory_products import TrajectoryProducts
 from rfp.precision import full_precision
 from rfp.settings import Settings
 from rfp.transforms import AddEigenvectorPE, NodeEncodingTransform
+from rfp.transforms.node_encoding import StoredEncodings
 
 
 class RFPModel(nn.Module):
@@ -72,7 +72,7 @@ class RFPModel(nn.Module):
             self.edge_encoder = nn.Linear(config.edge_channels, width)
         elif config.edge_encoder != "none":
             self.edge_encoder = CategoricalEncoder(BOND_FEATURES[config.edge_encoder], width)
-        self._features = features
+        self._features, self._raw_features = features, raw
         self.drawn = nn.ModuleList(self._drawn(e) for e in config.encodings if isinstance(e, RFPEncoding))
         self.fixed: list[NodeEncodingTransform] = [e for e in config.encodings if isinstance(e, NodeEncodingTransform)]
         self.num_draws = 0
@@ -178,14 +178,14 @@ class RFPModel(nn.Module):
         lines = [f"{name:14s} {count:12,d}" for name, count in [*parts, ("total", self.num_parameters)] if count]
         return "\n".join(lines)
 
-    def precompute(self, data: Any) -> Any:
-        """Store every unchanging encoding of this model on a graph, a list of graphs or an in-memory data set.
+    @property
+    def precompute(self) -> StoredEncodings:
+        """Stores every unchanging encoding of this model on a graph, a list of graphs or an in-memory data set.
 
-        May be passed as ``transform=`` or ``pre_transform=``.
+        May be passed as ``transform=`` or ``pre_transform=``: its ``repr`` is that of the encodings, by which PyG tells
+        whether what it has on disk was stored for another model.
         """
-        for transform in self.fixed:
-            data = transform.apply_to(data) if isinstance(data, InMemoryDataset) else transform(data)
-        return data
+        return StoredEncodings(tuple(self.fixed))
 
     def replicate(self, num_replicas: int) -> RFPModel:
         """Give every weight a leading dimension of R equal copies, in place (:mod:`rfp.nn.replicated`).
@@ -250,7 +250,7 @@ class RFPModel(nn.Module):
         encodings = self._encodings(graph, x, drawn) if grams is None else []
         scale = self._product_scale(graph) if grams is None else None  # which is in them
         edge_attr = self._edge_features(data, graph, encodings, scale)
-        edges = Edges(graph.edge_index, edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix, graph)
+        edges = Edges(graph.edge_index.long(), edge_attr, _as_weight(graph, self.dtype), graph.batch, matrix, graph)
         h = self.act(self._embed(data, graph, x, encodings, scale, grams))
         h = self.backbone(h, edges)
         rows = self.readout(h, graph)
@@ -373,6 +373,12 @@ class RFPModel(nn.Module):
         if stored is None:
             with torch.no_grad():
                 stored = transform.encode_nodes(graph, data.x if transform.needs_x else None)
+        width = transform.width(self._raw_features)
+        if stored.shape[1:] != (width,):
+            raise ArgumentError(
+                f"the graph's {transform.attr_name} must have the shape [n, {width}] that {transform} gives it, got "
+                f"{list(stored.shape)}: store it anew by precompute, or under an attr_name of its own"
+            )
         if self.training and isinstance(transform, AddEigenvectorPE) and not getattr(data, "signs_drawn", False):
             stored = self._flipped(number, stored, graph)
         return stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -111,6 +111,23 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.arguments()}, attr_name={self.attr_name!r})"
+
+
+@dataclass(frozen=True)
+class StoredEncodings(BaseTransform):  # type: ignore[misc]  # as above
+    """Several transforms one after the other, for all that each of them takes and for in-memory data sets.
+
+    Args:
+        transforms: Which.
+    """
+
+    transforms: tuple[NodeEncodingTransform, ...]
+
+    def forward(self, data: Any) -> Any:
+        """Encode a ``Data``, a ``Batch``, a list of ``Data``, or an ``InMemoryDataset`` (a shallow copy comes out)."""
+        for transform in self.transforms:
+            data = transform.apply_to(data) if isinstance(data, InMemoryDataset) else transform(data)
+        return data
 
 
 def attach(data: Any, values: Tensor, attr_name: str | None) -> str:
