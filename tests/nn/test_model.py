@@ -11,6 +11,7 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import from_networkx
@@ -388,3 +389,21 @@ def test_missing_inputs() -> None:
     with pytest.raises(ArgumentError, match='edge_encoder="linear" reads edge_attr, which the graph does not have'):
         reads_edges(Data(x=torch.ones(2, 2), edge_index=data.edge_index))
     assert isinstance(make().config, ModelConfig)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpointing_what_draws_is_refused_and_what_was_drawn_is_not_drawn_again(use_reentrant: bool) -> None:
+    """The recomputation of a checkpoint would make another draw: gradients of two draws."""
+    data, given = graphs()[2], torch.zeros(1, requires_grad=True)
+    for encodings in ([SMALL_RFP], [{"name": "eigenvectors", "num_eigenvectors": 4}]):
+        model = make(encodings=encodings, norm="none").train()
+        out = checkpoint(lambda model, zero: model(data) + zero, model, given, use_reentrant=use_reentrant)
+        with pytest.raises(ArgumentError, match=r"drawn anew in a backward pass.*drawn=model.draw\(data\)"):
+            out.square().sum().backward()
+    model, plain = make(norm="none").train(), make(norm="none").train()
+    drawn = model.draw(data)
+    checkpoint(lambda: model(data, drawn=drawn) + given, use_reentrant=False).square().sum().backward()
+    plain(data).square().sum().backward()
+    for p, expected in zip(model.parameters(), plain.parameters(), strict=True):
+        assert p.grad is not None
+        assert torch.allclose(p.grad, expected.grad, rtol=1e-5, atol=1e-6)

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import torch
+
+from rfp.errors import ArgumentError
 from rfp.hashing import GOLDEN, mix, signed
 from rfp.settings import Settings
 
@@ -22,6 +25,7 @@ class CountedDraws:
 
     def next_training_settings(self) -> Settings:
         """Those of the next draw in training, which is counted; it is made once, so nothing caches it."""
+        check_forward()
         # Not by nn.Module, which would look for parameters first.
         object.__setattr__(self, "num_draws", self.num_draws + 1)
         return self.settings.with_seed(training_seed(self.settings.seed, self.num_draws - 1))
@@ -32,6 +36,19 @@ class CountedDraws:
     def set_extra_state(self, state: dict[str, int]) -> None:
         self.settings = replace(self.settings, seed=int(state["seed"]))
         self.num_draws = int(state["num_draws"])
+
+
+def check_forward() -> None:
+    """Raise in a backward pass, where ``torch.utils.checkpoint`` calls a module again: another draw would be its next.
+
+    Raises:
+        ArgumentError: The gradients would be those of two draws, wrong without a word.
+    """
+    if torch._C._current_graph_task_id() != -1:
+        raise ArgumentError(
+            "random features (or signs) would be drawn anew in a backward pass, where torch.utils.checkpoint computes "
+            "again what the forward pass did: draw outside of what is checkpointed (RFPModel: drawn=model.draw(data))"
+        )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rfp.baselines import flip_signs
 from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.nn.backbones import PROPAGATE_AS_GCN, Backbone, Edges
-from rfp.nn.counted_draws import evaluation_draw_of, training_seed
+from rfp.nn.counted_draws import check_forward, evaluation_draw_of, training_seed
 from rfp.nn.embeddings import EMBEDDINGS, EmbeddingOptions, LinearEmbedding, ProductEmbedding, side_by_side
 from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.gcn import gcn_matrix
@@ -384,6 +384,7 @@ class RFPModel(nn.Module):
         return stored
 
     def _flipped(self, number: int, stored: Tensor, graph: Graph) -> Tensor:
+        check_forward()
         self.num_draws += 1
         return flip_signs(stored, graph, seed=training_seed(number, self.num_draws - 1))
 
