@@ -147,6 +147,15 @@ def test_data_set_in_one_call(tmp_path: Path) -> None:
     assert joined[2].x.shape == (3, 2 + 12)
 
 
+def test_a_data_set_given_to_the_transform_itself(tmp_path: Path) -> None:
+    graphs = [ring(5, torch.randn(5, 2)), ring(8, torch.randn(8, 2))]
+    dataset = in_memory(graphs, tmp_path)
+    beside = AddRandomFeaturePropagationPE(4, num_steps=2, attr_name=None)
+    for data, graph in zip(beside(dataset), graphs, strict=True):
+        assert torch.allclose(data.x, beside(graph).x, atol=1e-5)
+    assert dataset[1].x.shape == (8, 2)
+
+
 def test_data_set_without_node_features(tmp_path: Path) -> None:
     transform = AddRandomFeaturePropagationPE(4, num_steps=2)
     encoded = transform.apply_to(in_memory(several(), tmp_path))

@@ -46,10 +46,12 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
         """Encode a ``Data``, a ``Batch`` or a list of ``Data``. A list costs one encoding call, not one for each graph.
 
         The graphs of a list hold views of one tensor, as those of an ``InMemoryDataset`` do. If one graph is to outlive
-        the others, clone its attribute.
+        the others, clone its attribute. For such a data set see :meth:`apply_to`.
         """
         if isinstance(data, list | tuple):
             return self._encode_list(data)
+        if isinstance(data, InMemoryDataset):
+            return self.apply_to(data)
         values = self.encode_nodes(as_graph(data), self._features(data))
         name = attach(data, values, self.attr_name)
         tell_slices(data, name)
@@ -115,7 +117,7 @@ class NodeEncodingTransform(BaseTransform):  # type: ignore[misc]  # PyG ships n
 
 @dataclass(frozen=True)
 class StoredEncodings(BaseTransform):  # type: ignore[misc]  # as above
-    """Several transforms one after the other, for all that each of them takes and for in-memory data sets.
+    """Several transforms one after the other, for all that each of them takes.
 
     Args:
         transforms: Which.
@@ -124,9 +126,9 @@ class StoredEncodings(BaseTransform):  # type: ignore[misc]  # as above
     transforms: tuple[NodeEncodingTransform, ...]
 
     def forward(self, data: Any) -> Any:
-        """Encode a ``Data``, a ``Batch``, a list of ``Data``, or an ``InMemoryDataset`` (a shallow copy comes out)."""
+        """Encode a ``Data``, a ``Batch``, a list of ``Data``, or an ``InMemoryDataset``."""
         for transform in self.transforms:
-            data = transform.apply_to(data) if isinstance(data, InMemoryDataset) else transform(data)
+            data = transform(data)
         return data
 
 
