@@ -229,6 +229,14 @@ def test_it_learns() -> None:
     assert losses[-1] < 0.3 * losses[0]
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.bfloat16])
+def test_node_features_of_another_type(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    graph, counts = as_graph(nx.path_graph(4)), torch.tensor([[0, 3], [1, 0], [2, 2], [0, 1]])
+    encoder = RandomFeaturePropagation(2, num_steps=2, operators=[LearnedOperator(2)]).eval()
+    assert torch.equal(encoder(graph, x=counts.to(dtype)), encoder(graph, x=counts.float()))
+
+
 def test_wrong_arguments() -> None:
     graph = as_graph(nx.path_graph(3))
     with pytest.raises(ArgumentError, match="form must be one of"):

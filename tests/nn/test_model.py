@@ -388,7 +388,30 @@ def test_missing_inputs() -> None:
     reads_edges = make(backbone="gine", edge_encoder="linear", edge_channels=2)
     with pytest.raises(ArgumentError, match='edge_encoder="linear" reads edge_attr, which the graph does not have'):
         reads_edges(Data(x=torch.ones(2, 2), edge_index=data.edge_index))
+    with pytest.raises(ArgumentError, match=r"edge_attr must have shape \[m, edge_channels\] = \[2, 2\], got \[2, 3\]"):
+        reads_edges(Data(x=torch.ones(2, 2), edge_index=data.edge_index, edge_attr=torch.ones(2, 3)))
+    with pytest.raises(ArgumentError, match='node_encoder="zinc" reads x, which the graph does not have'):
+        make(node_encoder="zinc")(data)
+    with pytest.raises(ArgumentError, match=r"x must have shape \[n, in_channels=2\], got \[2\]"):
+        make()(Data(x=torch.ones(2), edge_index=data.edge_index))
+    link = make(task="link", in_channels=0)
+    for pairs, got in ((None, "none"), (torch.zeros(3, 2, dtype=torch.long), r"\[3, 2\]")):
+        with pytest.raises(ArgumentError, match=rf"pairs, .* must have shape \[2, p\], got {got}"):
+            link(Data(edge_index=data.edge_index, num_nodes=2, pairs=pairs))
     assert isinstance(make().config, ModelConfig)
+
+
+@pytest.mark.parametrize("backbone", ["gine", "gps"])
+def test_features_of_any_type_are_read_as_the_parameters_are(backbone: str) -> None:
+    model = make(backbone=backbone, edge_encoder="linear", edge_channels=1).eval()
+    data = graphs()[2]
+    data.x, data.edge_attr = data.x.round(), data.edge_attr[:, 0].round()
+    expected = model(data)
+    for kind in (torch.int64, torch.float64):
+        other = data.clone()
+        other.x, other.edge_attr = data.x.to(kind), data.edge_attr.to(kind)
+        assert torch.equal(model(other), expected)
+    assert torch.allclose(model.double()(data), expected.double(), atol=1e-4)
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])

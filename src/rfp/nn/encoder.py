@@ -265,8 +265,8 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             return known
         if x is None:
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
-        # Under autocast the features may come from a layer that computes in half precision.
-        x = x.to(next(self.learned.parameters()).dtype) if x.dtype in (torch.bfloat16, torch.float16) else x
+        # Features may be integers, or under autocast come from a layer that computes in half precision.
+        x = x.to(next(self.learned.parameters()).dtype)
         storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
         replicas = storage.shape[:-5]
         predefined, learned = iter(known.steps), iter(_steps(storage))

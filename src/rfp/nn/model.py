@@ -256,7 +256,11 @@ class RFPModel(nn.Module):
         rows = self.readout(h, graph)
         out: Tensor
         if self._reads_pairs:
-            out = self.head(rows, data.pairs, graph, encodings if self.config.pair_products else ())
+            pairs = getattr(data, "pairs", None)
+            if pairs is None or pairs.dim() != 2 or pairs.size(0) != 2:
+                got = "none" if pairs is None else list(pairs.shape)
+                raise ArgumentError(f"pairs, the links that are asked about, must have shape [2, p], got {got}")
+            out = self.head(rows, pairs, graph, encodings if self.config.pair_products else ())
         else:
             out = self.head(rows)
         return out
@@ -308,17 +312,19 @@ class RFPModel(nn.Module):
         return evaluation_draw_of(self.encoders, number)
 
     def _node_features(self, data: Any) -> Tensor | None:
-        if self.node_encoder is not None:
-            encoded: Tensor = self.node_encoder(data.x)
-            return encoded
-        if not self.config.in_channels:
+        width = self.config.in_channels
+        if self.node_encoder is None and not width:
             return None
-        x = data.x
-        if x is None or x.size(-1) != self.config.in_channels:
+        x: Tensor | None = data.x
+        if self.node_encoder is not None:
+            if x is None:
+                raise ArgumentError(f'node_encoder="{self.config.node_encoder}" reads x, which the graph does not have')
+            encoded: Tensor = self.node_encoder(x)
+            return encoded
+        if x is None or x.dim() != 2 or x.size(1) != width:
             got = "none" if x is None else list(x.shape)
-            raise ArgumentError(f"x must have shape [n, in_channels={self.config.in_channels}], got {got}")
-        features: Tensor = x.to(self.dtype)
-        return features
+            raise ArgumentError(f"x must have shape [n, in_channels={width}], got {got}")
+        return x.to(self.dtype)
 
     def _edge_features(
         self, data: Any, graph: Graph, encodings: Sequence[Tensor], scale: Tensor | None = None
@@ -326,10 +332,7 @@ class RFPModel(nn.Module):
         """Those of the data, encoded, and the products of both ends: ``[m, d]``."""
         attr: Tensor | None = None
         if self.edge_encoder is not None:
-            if data.edge_attr is None:
-                encoder = self.config.edge_encoder
-                raise ArgumentError(f'edge_encoder="{encoder}" reads edge_attr, which the graph does not have')
-            attr = self.edge_encoder(data.edge_attr)
+            attr = self.edge_encoder(self._given_edge_features(data, graph))
         for products, t in zip(cast("list[TrajectoryProducts]", self.edge_products), encodings, strict=False):
             if self.config.trajectories == "concatenate":
                 part = products.pairs(side_by_side(t, products.num_states), graph.edge_index, scale=scale)
@@ -337,6 +340,21 @@ class RFPModel(nn.Module):
                 # Every trajectory estimates the same product of these two nodes: their mean is the better estimate.
                 part = products.pairs(t, graph.edge_index, scale=scale).mean(-3)
             attr = part if attr is None else attr + part
+        return attr
+
+    def _given_edge_features(self, data: Any, graph: Graph) -> Tensor:
+        """``edge_attr`` as its encoder reads it."""
+        encoder, width, given = self.config.edge_encoder, self.config.edge_channels, data.edge_attr
+        if given is None:
+            raise ArgumentError(f'edge_encoder="{encoder}" reads edge_attr, which the graph does not have')
+        attr: Tensor = given
+        if encoder == "linear":
+            attr = (attr[:, None] if attr.dim() == 1 else attr).to(self.dtype)
+            if attr.shape != (graph.num_edges, width):
+                raise ArgumentError(
+                    f"edge_attr must have shape [m, edge_channels] = [{graph.num_edges}, {width}], got "
+                    f"{list(given.shape)}"
+                )
         return attr
 
     def _embed(
