@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -71,6 +72,19 @@ def test_a_folder_of_parquet_is_what_the_reader_in_memory_makes_of_it(tmp_path: 
     options = ReadOptions(duplicates="first")
     encoded = encode_files(tmp_path / "parts", tmp_path / "store", options=options, **ARGUMENTS)
     same(encoded, tmp_path / "parts", options)
+
+
+@pytest.mark.parametrize("folder", ["w=4", "source=7", "s[1]"])
+@pytest.mark.parametrize("name", ["a[1].parquet", "a?.parquet", "a[1].csv"])
+def test_names_of_files_and_folders_mean_nothing_to_the_database(tmp_path: Path, folder: str, name: str) -> None:
+    # Other edges in the file that the name would mean as a pattern; w and source are columns.
+    here = tmp_path / folder
+    here.mkdir()
+    for file, weight in (("a1", 1.0), (Path(name).stem, 2.5)):
+        table = pa.table({"source": [0, 1, 2], "target": [1, 2, 3], "weight": [weight, 3.0, 0.5]})
+        pq.write_table(table, here / f"{file}.parquet")
+        pa.csv.write_csv(table, here / f"{file}.csv")
+    same(encode_files(here / name, here / "store", **ARGUMENTS), here / name, ReadOptions())
 
 
 def test_first_appearance_and_first_weight_follow_the_file_also_in_parallel(tmp_path: Path) -> None:

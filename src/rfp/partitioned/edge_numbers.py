@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,24 @@ KEY_BOUND = 2**31
 _BYTES_PER_ID = 20
 
 
+def parquet_relation(files: Sequence[Path]) -> str:
+    """Parquet files as a relation in SQL: these and their own columns, whatever they or their folders are called.
+
+    To DuckDB ``a[1].parquet`` is a pattern that means ``a1.parquet``, and a folder ``w=4`` a column w of fours.
+
+    >>> parquet_relation([Path("w=4/a[1].parquet"), Path("it's.parquet")])
+    "read_parquet(['w=4/a[[]1].parquet', 'it''s.parquet'], hive_partitioning = false)"
+    """
+    listed = ", ".join("'" + re.sub(r"([*?[])", r"[\1]", str(file)).replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{listed}], hive_partitioning = false)"
+
+
 @dataclass(frozen=True)
 class EdgeScan:
     """A table of edges that DuckDB can scan.
 
     Args:
-        relation: In SQL, with the columns below, e.g. ``read_parquet('edges.parquet')``.
+        relation: In SQL, with the columns below, e.g. :func:`parquet_relation`.
         source: SQL expression of the source id.
         target: Column of the target id.
         weight: Column of the weight, or ``None``.

@@ -21,7 +21,7 @@ from rfp.hashing import GOLDEN, SOURCE, mix
 from rfp.io.options import ReadOptions
 from rfp.io.readers import find_parts, read_explained, read_files
 from rfp.partitioned.duckdb_edges import prepare_table
-from rfp.partitioned.edge_numbers import EdgeScan
+from rfp.partitioned.edge_numbers import EdgeScan, parquet_relation
 from rfp.partitioned.layout import Layout, StoredGraph
 from rfp.partitioned.row_blocks import BlockLimit
 from rfp.partitioned.sorted_blocks import prepare_graph, write_ids
@@ -231,9 +231,8 @@ def scan_parquet(parts: Sequence[Path], options: ReadOptions) -> EdgeScan:
             direction = _quoted_name(names[columns.direction])
     ends = [_quoted_name(names[i]) for i in (columns.source, columns.target)]
     source, target = ends if integers else [f"CAST({end} AS VARCHAR)" for end in ends]
-    listed = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
     weight = None if columns.weight is None else _quoted_name(names[columns.weight])
-    return EdgeScan(f"read_parquet([{listed}])", source, target, weight, tuple(parts), direction)
+    return EdgeScan(parquet_relation(parts), source, target, weight, tuple(parts), direction)
 
 
 def _plain(kind: Any) -> Any:

@@ -16,7 +16,7 @@ from rfp.edge_table.table import EdgeTable
 from rfp.errors import GraphError
 from rfp.io.edge_list_pieces import read_pieces
 from rfp.io.options import ReadOptions
-from rfp.partitioned.edge_numbers import EdgeScan
+from rfp.partitioned.edge_numbers import EdgeScan, parquet_relation
 
 
 @dataclass
@@ -95,9 +95,8 @@ class TextParts:
         if not self.files:
             nothing = "(SELECT CAST(0 AS BIGINT) AS s, CAST(0 AS BIGINT) AS t WHERE false)"
             return EdgeScan(nothing, "s", "t", None, (), checked=True)
-        listed = ", ".join("'" + str(part).replace("'", "''") + "'" for part in self.files)
         weight = "w" if self.weighted else None
-        return EdgeScan(f"read_parquet([{listed}])", "s", "t", weight, tuple(self.files), checked=True)
+        return EdgeScan(parquet_relation(self.files), "s", "t", weight, tuple(self.files), checked=True)
 
 
 def _arrow(table: EdgeTable) -> Any:
