@@ -4,6 +4,7 @@ import networkx as nx
 import pytest
 
 from rfp.errors import GraphError
+from rfp.io.edge_list import parse_edge_list
 from rfp.io.networkx_lists import expand_dictionaries
 from rfp.io.options import ReadOptions
 
@@ -74,3 +75,16 @@ def test_what_networkx_writes() -> None:
     expanded = expand_dictionaries(content, "f", ReadOptions())
     assert expanded is not None
     assert expanded[0] == b"a b 0.1\nb c 1e-30"  # every digit
+
+
+def test_a_comment_that_may_be_an_edge_is_refused_as_in_other_lists() -> None:
+    graph = nx.Graph()
+    graph.add_edge("ann", "#jazz", weight=2.0)
+    graph.add_edge("#jazz", "bob", weight=3.0)
+    content = "\n".join(nx.generate_edgelist(graph)).encode()
+    with pytest.raises(GraphError, match=r"line 2: '#jazz bob' may be a comment or an edge; say --comment"):
+        parse_edge_list(content, "f", ReadOptions())
+    every = parse_edge_list(content, "f", ReadOptions(comment=""))
+    assert every.first_edges() == (("ann", "#jazz", "2"), ("#jazz", "bob", "3"))
+    notes = b"#by hand\n# 1 2 {}\n0 1 {}\n#from here on checked\n1 2 {'weight': 2}\n"  # no dictionary, or a mark apart
+    assert parse_edge_list(notes, "f", ReadOptions()).num_rows == 2

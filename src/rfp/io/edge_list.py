@@ -58,7 +58,7 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
         >>> table.first_edges(), table.facts["comments"]
         ((('ann', 'bob'), ('bob', 'cy')), '1 skipped')
     """
-    from rfp.io.networkx_lists import expand_dictionaries
+    from rfp.io.networkx_lists import ends_alone, expand_dictionaries
 
     content = unify_line_ends(content, file)
     pattern = comment_lines(content, options.comment)
@@ -77,9 +77,10 @@ def parse_edge_list(content: bytes, file: str, options: ReadOptions) -> EdgeTabl
             "networkx.write_edgelist"
         )
     columns = choose_columns(dialect.names, dialect.num_columns, options, file)
-    if pattern is not None and options.comment is None and lists is None:
+    if pattern is not None and options.comment is None:
         texts = not dialect.looks_integer(columns.source, columns.target)
-        refuse_doubtful_comments(content, pattern, dialect.fields, dialect.num_fields, dialect.first_line, texts, file)
+        written, num_fields = (content, dialect.num_fields) if lists is None else (ends_alone(content), 2)
+        refuse_doubtful_comments(written, pattern, dialect.fields, num_fields, dialect.first_line, texts, file)
     del content  # from here on the text without comments is enough: it has the same lines
     table = parse_rows(bare, file, dialect, columns, options)
     if dialect.names is None:

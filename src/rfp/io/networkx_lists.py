@@ -13,6 +13,7 @@ from rfp.io.options import ReadOptions
 from rfp.io.text_lines import lines
 
 _WITH_DICTIONARY = re.compile(rb"^(.*?)([ \t]+|,|;)[ \t]*(\{.*\})[ \t]*$")
+_EVERY_LINE = re.compile(rb"(?m)^(?:(.*?)(?:[ \t]+|,|;)[ \t]*\{.*\}[ \t]*|.*)$")
 _LONGEST = 10_000
 
 
@@ -57,6 +58,15 @@ def expand_dictionaries(
     unused = tuple(repr(name) for name in others if name != key or not weighted)
     plain = replace(options, header=False, weight="3" if weighted else None, unweighted=not weighted)
     return b"\n".join(rows), plain, f"key {key!r}" if weighted else None, unused
+
+
+def ends_alone(content: bytes) -> bytes:
+    r"""What stands before the dictionaries, on the lines where it stood; nothing of lines without one.
+
+    >>> ends_alone(b"# by hand\n#a b {'weight': 2}\n")
+    b'\n#a b\n'
+    """
+    return _EVERY_LINE.sub(rb"\1", content)
 
 
 def _dictionary(text: bytes, where: str) -> dict[str, Any]:
