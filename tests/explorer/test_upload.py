@@ -51,6 +51,8 @@ def test_good_files(page: Page, tmp_path: Path) -> None:
     ring = page.upload("ring.csv", RING).json()["key"]
     assert page.json(f"graphs/{ring}/ids")[:3] == ["n0", "n1", "n2"]
     assert page.upload("ring.csv", RING).json()["key"] == ring  # the same file is the same graph
+    renamed = page.upload("ring.csv", RING.replace(b"n0", b"ann")).json()["key"]  # and one with another name is not
+    assert page.json(f"graphs/{renamed}/ids")[:3] == ["ann", "n1", "n2"]
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,12 @@ class OpenGraph:
 
     @property
     def key(self) -> str:
-        """A name by content: the same file dropped twice is the same graph, and an address outlives a restart."""
+        """A name by content, names of nodes included: a file dropped twice is one graph, an address outlives a restart."""
         weight = self.graph.edge_weight
         digest = hashlib.sha256(self.graph.keys.cpu().numpy().tobytes())
         digest.update(b"" if weight is None else weight.cpu().double().numpy().tobytes())
-        digest.update(repr((self.name, self.graph.num_nodes, self.graph.num_edges)).encode())
+        digest.update(repr((self.name, self.graph.num_nodes, self.graph.num_edges, self.loaded.directed)).encode())
+        digest.update(repr(self.ids()).encode())
         return digest.hexdigest()[:12]
 
     def start_layout(self, pool: ThreadPoolExecutor) -> None:
