@@ -295,6 +295,11 @@ def test_reading_rows_steps_and_exports(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.stack(table["encoding"].to_pylist()), whole.flatten(1).numpy())
     with pytest.raises(ArgumentError, match="nodes must be 0 to 19"):
         encoded.rows([20])
+    mask = np.arange(20) == 7
+    assert torch.equal(encoded.rows(np.flatnonzero(mask)), whole[7:8])
+    for wrong in (mask, torch.from_numpy(mask), [1.5]):
+        with pytest.raises(ArgumentError, match="nodes must be integers, got"):
+            encoded.rows(wrong)
     with pytest.raises(ArgumentError, match="there is no step 4 of operator 0"):
         encoded.step(4)
 

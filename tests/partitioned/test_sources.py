@@ -14,7 +14,7 @@ import torch
 import rfp
 from rfp.errors import ArgumentError, FileError, GraphError, RFPError
 from rfp.io import ReadOptions, read_files
-from rfp.partitioned import PartitionedEncoding, encode_files
+from rfp.partitioned import PartitionedEncoding, encode, encode_files
 from rfp.partitioned.encode_source import encode_source
 from rfp.partitioned.sources import FileSource
 from rfp.settings import Settings
@@ -185,6 +185,17 @@ def test_a_changed_file_or_option_is_refused_with_the_difference(tmp_path: Path)
     path.rename(tmp_path / "other.txt")
     with pytest.raises(FileError, match=r"the files there are edges\.txt, here other\.txt"):
         encode_files(tmp_path / "other.txt", tmp_path / "store", **ARGUMENTS)
+
+
+def test_a_graph_in_memory_goes_on_with_a_folder_made_from_files_if_its_weights_are_those(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target,weight\n0,1,2\n1,2,1\n2,3,-0.5\n3,0,1\n")
+    encode_files(path, tmp_path / "store", memory=1_000, **ARGUMENTS)
+    graph = rfp.read_graph(path).graph
+    assert encode(graph, tmp_path / "store", **ARGUMENTS).complete
+    for other in (None, graph.edge_weight * 2):
+        with pytest.raises(FileError, match="the edges of the graph there have other weights"):
+            encode(rfp.Graph(graph.edge_index, 4, other), tmp_path / "store", **ARGUMENTS)
 
 
 def test_standard_input_and_strange_folders_are_refused(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ class StoredGraph:
         symmetric: Whether the matrix equals its transpose.
         cuts: First row of each block, and n.
         source: What it was made from, by name, length and time of its last change.
+        weights: :func:`rfp.partitioned.row_blocks.hash_of_weights`, which the key leaves out; ``None`` in folders of
+            earlier versions.
     """
 
     num_nodes: int
@@ -69,6 +71,7 @@ class StoredGraph:
     symmetric: bool
     cuts: tuple[int, ...]
     source: dict[str, Any] = field(default_factory=dict, hash=False)
+    weights: int | None = None
 
     @property
     def num_blocks(self) -> int:

@@ -123,7 +123,10 @@ class PartitionedEncoding:
         Args:
             nodes: Node numbers, in any order.
         """
-        wanted = np.asarray(nodes, dtype=np.int64).reshape(-1)
+        given = np.asarray(nodes).reshape(-1)
+        if len(given) and given.dtype.kind not in "iu":  # a mask would be read as nodes 0 and 1
+            raise ArgumentError(f"nodes must be integers, got {given.dtype}; those of a mask are np.flatnonzero(mask)")
+        wanted = given.astype(np.int64)
         if len(wanted) and (wanted.min() < 0 or wanted.max() >= self.num_nodes):
             raise ArgumentError(f"nodes must be 0 to {self.num_nodes - 1}, got {wanted.min()} to {wanted.max()}")
         cuts = np.asarray(self.manifest.graph.cuts)

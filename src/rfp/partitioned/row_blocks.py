@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rfp.errors import GraphError
-from rfp.hashing import GOLDEN, hash_of_edges, mix, signed
+from rfp.hashing import GOLDEN, SOURCE, hash_of_edges, mix, signed
 from rfp.partitioned.checked_files import save_array
 from rfp.partitioned.layout import Layout, StoredGraph
 
@@ -33,6 +33,19 @@ class Entries:
     row: Ints
     col: Ints
     value: Floats
+
+
+def hash_of_weights(entries: Entries) -> int:
+    """A sum of 64-bit words, modulo 2^64, of the entries that are not 1, which the key of a graph does not know.
+
+    >>> place = np.array([0])
+    >>> [hash_of_weights(Entries(place, place, np.array([weight]))) != 0 for weight in (1.0, 2.0)]
+    [False, True]
+    """
+    other = entries.value != 1
+    row, col = (torch.from_numpy(ends[other].astype(np.int64)) for ends in (entries.row, entries.col))
+    bits = torch.from_numpy(entries.value[other] + 0.0).view(torch.int64)  # -0.0 is 0.0
+    return int(mix(mix(row * SOURCE + col * GOLDEN) + bits).sum())
 
 
 # How edges with the same ends become one, as :func:`rfp.read_graph` has it; ``None``: their weights must be equal.
@@ -152,7 +165,7 @@ class BlockWriter:
         self.row_sums = np.zeros(n)
         self.col_sums = None if self.symmetric else np.zeros(n)
         self.has_loop = np.zeros(n, dtype=np.bool_)
-        self.words = 0
+        self.words, self.weight_words = 0, 0
         self.num_written = 0
         self.pending: list[Entries] = []
 
@@ -191,6 +204,7 @@ class BlockWriter:
             self.symmetric,
             self.cuts,
             source,
+            self.weight_words,
         )
 
     def _joined(self) -> Entries:
@@ -215,6 +229,7 @@ class BlockWriter:
             np.add.at(self.col_sums, col, np.abs(value))
         self.has_loop[row[(row == col) & (value != 0)]] = True
         self.num_edges += count
+        self.weight_words = signed(self.weight_words + hash_of_weights(Entries(row, col, value)))
         weighted = bool((value != 1).any())
         self.weighted |= weighted
         there = np.zeros(stop - start, dtype=np.bool_)

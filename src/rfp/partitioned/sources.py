@@ -11,19 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-import torch
-
 from rfp.edge_table.columns import choose_columns
 from rfp.errors import ArgumentError, FileError, GraphError, MissingExtraError
 from rfp.graph import Graph
-from rfp.hashing import GOLDEN, SOURCE, mix
 from rfp.io.options import ReadOptions
 from rfp.io.readers import find_parts, read_explained, read_files
 from rfp.partitioned.duckdb_edges import prepare_table
 from rfp.partitioned.edge_numbers import EdgeScan, parquet_relation
 from rfp.partitioned.layout import Layout, StoredGraph
-from rfp.partitioned.row_blocks import BlockLimit
+from rfp.partitioned.row_blocks import BlockLimit, Entries, hash_of_weights
 from rfp.partitioned.sorted_blocks import prepare_graph, write_ids
 from rfp.partitioned.text_parts import TextParts
 
@@ -61,30 +57,14 @@ class GraphSource:
                 f"a partitioned encoding is of one graph, got {self.graph.num_graphs}; rfp.encode takes batches"
             )
         graph = self.graph.to("cpu")
-        about = {"weights": hash_of_weights(graph)}
-        return prepare_graph(graph, layout, limit=limit, sides=sides(graph.is_undirected()), source=about)
+        return prepare_graph(graph, layout, limit=limit, sides=sides(graph.is_undirected()))
 
     def differences(self, stored: StoredGraph) -> list[str]:
         if int(self.graph.keys[0]) != stored.key or self.graph.num_nodes != stored.num_nodes:
             return [f"the graph there has {stored.num_nodes} nodes and other edges"]
-        # Folders of earlier versions, and those made from files, do not say.
-        known = stored.source.get("weights") in (None, hash_of_weights(self.graph.to("cpu")))
+        matrix = self.graph.to("cpu").to_scipy().tocoo()
+        known = stored.weights in (None, hash_of_weights(Entries(matrix.row, matrix.col, matrix.data)))
         return [] if known else ["the edges of the graph there have other weights"]
-
-
-def hash_of_weights(graph: Graph) -> int:
-    """A sum of 64-bit words, modulo 2^64, of the entries that are not 1, which the key of a graph does not know.
-
-    >>> import torch
-    >>> edges = torch.tensor([[0, 1], [1, 2]])
-    >>> hash_of_weights(Graph(edges, 3)), hash_of_weights(Graph(edges, 3, torch.tensor([1.0, 2.0]))) != 0
-    (0, True)
-    """
-    matrix = graph.to_scipy().tocoo()
-    other = matrix.data != 1
-    row, col = (torch.from_numpy(ends[other].astype(np.int64)) for ends in (matrix.row, matrix.col))
-    bits = torch.from_numpy(matrix.data[other] + 0.0).view(torch.int64)  # -0.0 is 0.0
-    return int(mix(mix(row * SOURCE + col * GOLDEN) + bits).sum())
 
 
 @dataclass(frozen=True)
