@@ -270,6 +270,7 @@ def encode_folder(
 
 
 def _check_outputs(job: FileJob, folder: Path, exported: Path | None, *, anew: bool) -> None:
+    from rfp.partitioned.encode_source import remove_all
     from rfp.partitioned.layout import Layout
     from rfp.partitioned.lock import locked
 
@@ -280,9 +281,7 @@ def _check_outputs(job: FileJob, folder: Path, exported: Path | None, *, anew: b
         raise FileError(f"{' and '.join(there)} already there; choose another name, or replace with --force")
     if (anew or (job.force and exported is None)) and Layout(folder).manifest_file.exists():
         with locked(folder):
-            for name in ("manifest.json", "states", "graph", "graph-T", "graph-sym"):
-                path = folder / name
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            remove_all(Layout(folder))
 
 
 def _describe(job: FileJob, encoding: PartitionedEncoding) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import torch
 import rfp
 from rfp.errors import ArgumentError, FileError, GraphError, RFPError
 from rfp.io import ReadOptions, read_files
-from rfp.partitioned import PartitionedEncoding, encode, encode_files
+from rfp.partitioned import PartitionedEncoding, encode, encode_files, open
+from rfp.partitioned.checked_files import DamagedFileError
 from rfp.partitioned.encode_source import encode_source
 from rfp.partitioned.sources import FileSource
 from rfp.settings import Settings
@@ -196,6 +197,40 @@ def test_a_graph_in_memory_goes_on_with_a_folder_made_from_files_if_its_weights_
     for other in (None, graph.edge_weight * 2):
         with pytest.raises(FileError, match="the edges of the graph there have other weights"):
             encode(rfp.Graph(graph.edge_index, 4, other), tmp_path / "store", **ARGUMENTS)
+
+
+def test_names_of_an_attempt_that_failed_are_not_those_of_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target,weight\n3,5,1\n5,3,2\n5,9,1\n")
+    with pytest.raises(GraphError, match="different weights"):  # found when the names are stored
+        encode_files(path, tmp_path / "store", **ARGUMENTS)
+    options = ReadOptions(num_nodes=10, duplicates="sum")
+    same(encode_files(path, tmp_path / "store", options=options, **ARGUMENTS), path, options)
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "edges.gml"])
+def test_damaged_names_of_nodes_are_refused_and_never_left_out(tmp_path: Path, name: str) -> None:
+    path, store = tmp_path / name, tmp_path / "store"
+    if name == "edges.csv":
+        path.write_text("source,target\nann,bob\nbob,cy\n")
+    else:
+        nodes = "".join(f'node [ id {i} label "{label}" ]\n' for i, label in enumerate(("ann", "bob", "cy")))
+        path.write_text(f"graph [\n{nodes}edge [ source 0 target 1 ]\n]\n")
+    ids = encode_files(path, store, **ARGUMENTS).node_ids()
+    assert ids is not None
+    assert ids.tolist() == ["ann", "bob", "cy"]
+    file = store / "graph" / "node_ids.parquet"
+    whole = file.read_bytes()
+    for damage in (whole.replace(b"bob", b"bop"), whole[:-9], b"", None):
+        file.unlink()
+        if damage is not None:
+            file.write_bytes(damage)
+        with pytest.raises(DamagedFileError, match=r"node_ids.parquet is damaged: .* remove .*store and run"):
+            open(store).node_ids()
+        with pytest.raises(DamagedFileError, match=r"node_ids.parquet is damaged"):
+            encode_files(path, store, **ARGUMENTS)
+        file.write_bytes(whole)
+    assert encode_files(path, store, **ARGUMENTS).complete
 
 
 def test_standard_input_and_strange_folders_are_refused(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class OpenGraph:
 
     @property
     def key(self) -> str:
-        """A name by content, ids included: the same file dropped twice is the same graph, and an address outlives a restart."""
+        """A name by content, ids included: a file dropped twice is one graph, and an address outlives a restart."""
         weight = self.graph.edge_weight
         digest = hashlib.sha256(self.graph.keys.cpu().numpy().tobytes())
         digest.update(b"" if weight is None else weight.cpu().double().numpy().tobytes())

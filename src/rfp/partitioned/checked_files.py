@@ -114,6 +114,30 @@ def save_array(path: Path, array: Array) -> None:
             _write(sums, [f"{crc:08x} {len(header) + array.nbytes}\n".encode()])
 
 
+def save_sum(path: Path) -> None:
+    """Write the checksum of a file that is no array, once something else has written it."""
+    data = _mapped(path)
+    with _aside(_sum_file(path)) as sums:
+        _write(sums, [f"{zlib.crc32(data.data):08x} {len(data)}\n".encode()])
+
+
+def check_sum(path: Path) -> bool:
+    """Compare a file with the checksum of :func:`save_sum`; returns whether there is a checksum.
+
+    Raises:
+        DamagedFileError: The file is missing, or is not what was written.
+    """
+    if not _sum_file(path).exists():
+        return False
+    try:
+        stat = path.stat()
+        expected = _expected(path, stat)
+        _check(path, stat, expected, [_mapped(path)])
+    except FileNotFoundError as error:
+        raise _missing(path, error) from error
+    return True
+
+
 def _header(array: Array) -> bytes:
     buffer = BytesIO()
     described: Any = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}

@@ -201,9 +201,7 @@ class Driver:
         """Remove a damaged file; a block of a finished step is computed from the step before, by the stored factors."""
         place = self.layout.locate(damage.path)
         if place is None:
-            raise FileError(
-                f"{damage}; nothing here can make it again: remove {self.layout.folder} and run the command once more"
-            ) from damage
+            raise FileError(f"{damage}; {self.layout.how_to_begin_anew}") from damage
         self._discard(damage)
         forget_panel()
         name, block = place

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rfp.edge_table.node_ids import doubtful_texts, shown
 from rfp.errors import GraphError
+from rfp.partitioned.checked_files import save_sum
 from rfp.partitioned.layout import Layout
 
 # Ids below this fit beside one another in one 64-bit key.
@@ -198,6 +199,7 @@ def _save_ids(database: Any, layout: Layout) -> None:
     layout.node_ids_file.parent.mkdir(parents=True, exist_ok=True)
     file = str(layout.node_ids_file).replace("'", "''")
     database.execute(f"COPY (SELECT id FROM ids ORDER BY number) TO '{file}' (FORMAT parquet)")
+    save_sum(layout.node_ids_file)
 
 
 def number_of_ids(there: NDArray[np.bool_]) -> NDArray[np.int32]:

@@ -210,6 +210,7 @@ def _manifest(
     if layout.manifest_file.exists():
         manifest = layout.read_manifest()
         _refuse_others(layout, manifest, plain, source)
+        layout.named()
         return manifest
     memory, tick = execution.memory, execution.tick
     item = settings.dtype.itemsize * settings.num_trajectories
@@ -218,8 +219,8 @@ def _manifest(
     def sides(symmetric: bool) -> list[str]:
         return sorted({stored_operator(name, symmetric).side for name in settings.operators} - {""})
 
+    remove_all(layout)  # what a run has left that was killed, or told that the edges were wrong
     preparing = layout.folder / "preparing"
-    shutil.rmtree(preparing, ignore_errors=True)  # of a run that was killed
     try:
         stored = source.prepare(layout, limit, memory, sides, lambda what, d, total: tick(PREPARING, what, d, total))
     finally:
@@ -233,6 +234,14 @@ def _manifest(
     manifest = Manifest(stored, plain, panel, versions=dict(versions()))
     layout.write_manifest(manifest, layout.folder)
     return manifest
+
+
+def remove_all(layout: Layout) -> None:
+    """Remove what a folder holds, the manifest first; but for the lock, which is ours."""
+    layout.manifest_file.unlink(missing_ok=True)
+    for name in OWN_NAMES:
+        if (layout.folder / name).is_dir():
+            shutil.rmtree(layout.folder / name)
 
 
 def panel_width(graph: StoredGraph, item: int, num_channels: int, memory: int) -> int:

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from rfp.errors import FileError
-from rfp.partitioned.checked_files import sync
+from rfp.partitioned.checked_files import DamagedFileError, check_sum, sync
 
 STORE_FORMAT = "rfp-partitioned-1"
 # The matrices of a graph that operators are made of: A itself, its transpose, and that of the undirected graph.
@@ -174,6 +174,22 @@ class Layout:
             return "", int(block[2])
         name = path.parent.relative_to(self.folder / "states")
         return "/".join(str(int(part)) if part.isdigit() else part for part in name.parts), int(block[2])
+
+    def named(self) -> bool:
+        """Whether nodes have other names than 0 to n - 1, in a file that is what was written.
+
+        Raises:
+            DamagedFileError: It is not.
+        """
+        try:  # folders of earlier versions have no checksum of it
+            return check_sum(self.node_ids_file) or self.node_ids_file.exists()
+        except DamagedFileError as damage:
+            raise DamagedFileError(damage.path, f"{damage.what}; {self.how_to_begin_anew}") from damage
+
+    @property
+    def how_to_begin_anew(self) -> str:
+        """What to do where something is damaged that only the preparation makes, in words."""
+        return f"nothing here can make it again: remove {self.folder} and run the command once more"
 
     def read_manifest(self) -> Manifest:
         """The manifest.

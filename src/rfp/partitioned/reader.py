@@ -74,8 +74,12 @@ class PartitionedEncoding:
         return Report("partitioned", reason, list(self.manifest.finished.values()))
 
     def node_ids(self) -> Array | None:
-        """The name of each node, or ``None`` where they are 0 to n - 1."""
-        if not self.layout.node_ids_file.exists():
+        """The name of each node, or ``None`` where they are 0 to n - 1.
+
+        Raises:
+            DamagedFileError: The file of the names is not what was written.
+        """
+        if not self.layout.named():
             return None
         try:
             import pyarrow.parquet as pq

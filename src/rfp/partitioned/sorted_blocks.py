@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfp.graph import Graph
+from rfp.partitioned.checked_files import save_sum
 from rfp.partitioned.layout import Layout, StoredGraph
 from rfp.partitioned.row_blocks import LARGER, BlockLimit, BlockWriter, Entries, merge
 
@@ -98,3 +99,4 @@ def write_ids(layout: Layout, ids: Any) -> None:
 
     layout.node_ids_file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"id": pa.array(ids)}), layout.node_ids_file)
+    save_sum(layout.node_ids_file)
