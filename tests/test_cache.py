@@ -10,7 +10,7 @@ import torch
 
 import rfp
 from rfp.cache import EncodingCache
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, FileError
 from rfp.graph import Graph
 from rfp.settings import Settings
 
@@ -120,3 +120,12 @@ def test_the_key_sees_where_graphs_end_how_many_nodes_there_are_and_every_entry_
     other[30, 30] = 1.0
     assert str(large) == str(other)
     assert key(one, Settings(operators=(large,))) != key(one, Settings(operators=(other,)))
+
+
+def test_a_cache_that_is_no_folder_is_told_before_anything_is_computed(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    graph = Graph(torch.tensor([[0], [1]]), 2)
+    for cache in (file, file / "inside"):
+        with pytest.raises(FileError, match=r"the cache .*file.* cannot be used as a folder \(.*\); give another"):
+            EncodingCache(cache).through(Settings(), graph, None, None, lambda: pytest.fail("was computed"))
