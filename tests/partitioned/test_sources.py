@@ -243,6 +243,17 @@ def test_standard_input_and_strange_folders_are_refused(tmp_path: Path) -> None:
         encode_files(tmp_path / "none.txt", tmp_path / "new", **ARGUMENTS)
 
 
+@pytest.mark.parametrize("name", ["graph", "states"])
+def test_a_folder_of_somebody_with_a_name_of_ours_is_refused_and_kept(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "project" / name / "edges.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(NUMBERS)
+    with pytest.raises(FileError, match=f"holds '{name}', which is no part of an encoding; give a new folder"):
+        encode_files(mine, tmp_path / "project", **ARGUMENTS)
+    assert mine.read_text() == NUMBERS
+    assert [path.name for path in (tmp_path / "project").iterdir()] == [name]
+
+
 def test_a_folder_that_nothing_was_put_into_is_gone_again(tmp_path: Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     old.mkdir()

@@ -192,7 +192,9 @@ def _made_folder(layout: Layout) -> Iterator[None]:
         there = {path.name for path in layout.folder.iterdir()}
     except OSError as error:
         raise FileError(f"{layout.folder}: cannot be used as a folder ({error.strerror})") from error
-    strange = sorted(name for name in there if name not in OWN_NAMES and not name.startswith(".manifest"))
+    # Every encoding begins with its lock: without one even "graph" may be somebody's own, and would be removed.
+    ours = OWN_NAMES if "lock" in there else ()
+    strange = sorted(name for name in there if name not in ours and not name.startswith(".manifest"))
     if strange and not layout.manifest_file.exists():
         raise FileError(f"{layout.folder} holds {strange[0]!r}, which is no part of an encoding; give a new folder")
     try:
