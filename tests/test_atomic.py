@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rfp.atomic import atomic_files, check_free_space, refuse_to_replace_inputs
+from rfp.atomic import atomic_files, check_folder, check_free_space, make_folder, refuse_to_replace_inputs
 from rfp.errors import FileError, GraphError
 
 
@@ -82,6 +82,32 @@ def test_space_is_checked_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(0, 0, 10**9))
     with pytest.raises(FileError, match=r"x.npy needs 2.00 GB but .* has 1.00 GB free"):
         check_free_space(tmp_path, 2 * 10**9, "x.npy")
+
+
+def test_small_sizes_are_told_in_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", ["total", "used", "free"])
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(0, 0, 10**6))
+    with pytest.raises(FileError, match=r"x.npy needs 2.50 MB but .* has 1.00 MB free"):
+        check_free_space(tmp_path, 2_500_000, "x.npy")
+
+
+def test_a_folder_that_could_not_hold_results_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_folder(tmp_path)
+    check_folder(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []  # nothing is made
+    file = tmp_path / "file"
+    file.touch()
+    for folder in (file, file / "inside"):
+        for look in (check_folder, make_folder):
+            with pytest.raises(FileError, match=f"{folder}: cannot be used as a folder .*; give another"):
+                look(folder)
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    monkeypatch.setattr("os.access", lambda place, mode: False)  # root may write anywhere
+    with pytest.raises(FileError, match=r"c: cannot be used as a folder \(.* cannot be written to\)"):
+        check_folder(tmp_path / "c")
 
 
 def dead_process() -> int:

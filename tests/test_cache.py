@@ -127,5 +127,5 @@ def test_a_cache_that_is_no_folder_is_told_before_anything_is_computed(tmp_path:
     file.touch()
     graph = Graph(torch.tensor([[0], [1]]), 2)
     for cache in (file, file / "inside"):
-        with pytest.raises(FileError, match=r"the cache .*file.* cannot be used as a folder \(.*\); give another"):
+        with pytest.raises(FileError, match=r"file.*: cannot be used as a folder \(.*\); give another"):
             EncodingCache(cache).through(Settings(), graph, None, None, lambda: pytest.fail("was computed"))

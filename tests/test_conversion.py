@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
+from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import max_pool
 
@@ -85,6 +86,18 @@ def test_edge_index_as_array(kind: Any) -> None:
     assert as_graph((EDGES.astype(kind), 5)).num_nodes == 5
     assert dense((EDGES.astype(kind), 3), weight=WEIGHT) == DENSE
     assert dense(rfp.Graph(torch.from_numpy(EDGES), 3), weight=WEIGHT) == DENSE
+
+
+def test_an_edge_index_of_pyg_knows_its_nodes() -> None:
+    edges = [[0, 1], [1, 0]]  # two edges: as a plain tensor this might be a matrix
+    assert as_graph(EdgeIndex(edges)).num_nodes == 2
+    for sizes in ((4, 4), (None, 4), (4, None)):
+        graph = as_graph(EdgeIndex(edges, sparse_size=sizes))
+        assert graph.num_nodes == 4
+        assert graph.edge_index.tolist() == edges
+        assert type(graph.edge_index) is torch.Tensor
+    with pytest.raises(GraphError, match=r"must be of a square matrix, got sparse_size=\(4, 5\)"):
+        as_graph(EdgeIndex(edges, sparse_size=(4, 5)))
 
 
 def test_weights_by_name() -> None:

@@ -195,6 +195,28 @@ def explained(error: OSError, path: Path, *, goes_on: bool = False) -> WriteErro
     return WriteError(f"{path}: cannot be written ({error.strerror or error}); choose another place with -o")
 
 
+def check_folder(folder: Path) -> None:
+    """Raise, before the work whose results it is to hold, if a folder could not be made or written to."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise FileError(f"{folder}: cannot be used as a folder ({there} is a file); give another")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise FileError(f"{folder}: cannot be used as a folder ({there} cannot be written to); give another")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there.
+
+    Raises:
+        FileError: It cannot be made or looked into, or what is there is no folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.scandir(folder).close()
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be used as a folder ({error.strerror}); give another") from error
+
+
 def check_free_space(folder: Path, needed: int, name: str) -> None:
     """Raise if the disk of ``folder`` has less than ``needed`` bytes left."""
     try:
@@ -202,7 +224,8 @@ def check_free_space(folder: Path, needed: int, name: str) -> None:
     except OSError:
         return  # a missing folder is reported when the file is opened
     if free < needed:
+        unit, name_of_unit = (1e9, "GB") if needed >= 1e8 else (1e6, "MB")
         raise WriteError(
-            f"{name} needs {needed / 1e9:.2f} GB but {folder} has {free / 1e9:.2f} GB free; free some, choose another "
-            "folder, or store less: --storage-dtype float16, fewer steps or channels"
+            f"{name} needs {needed / unit:.2f} {name_of_unit} but {folder} has {free / unit:.2f} {name_of_unit} free; "
+            "free some, choose another folder, or store less: --storage-dtype float16, fewer steps or channels"
         )

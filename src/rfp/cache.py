@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from rfp._version import __version__
-from rfp.atomic import atomic_files
-from rfp.errors import ArgumentError, FileError
+from rfp.atomic import atomic_files, make_folder
+from rfp.errors import ArgumentError
 from rfp.graph import Graph
 from rfp.report import Report
 from rfp.settings import Settings
@@ -66,20 +66,12 @@ class EncodingCache:
                 raise ValueError("the states are not what was written")
             return storage.to(graph.device), Report(content["backend"], f"cached in {path}", [events])
         except Exception:  # torch.load names no exception type; what cannot be read is computed again
-            self._make_folder()
+            make_folder(self.folder)
             storage, report = compute()
         kept = {"storage": storage.cpu(), "crc32": _crc32(storage), "backend": report.backend}
         with atomic_files([path]) as (file,):
             torch.save({**kept, "events": json.dumps(report.events)}, file)
         return storage, report
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(
-                f"the cache {self.folder} cannot be used as a folder ({error.strerror}); give another"
-            ) from error
 
 
 def _crc32(states: Tensor) -> int:

@@ -58,7 +58,7 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
             )
         case "edge_index":
             edge_index = _edge_index(graph)
-            return Graph(edge_index, int(edge_index.max()) + 1 if edge_index.numel() else 0, _weights(weight))
+            return Graph(edge_index, _known_size(graph) or _least_size(edge_index), _weights(weight))
         case "matrix":
             return _no_weights_beside(_from_matrix(graph), weight)
         case "frame":
@@ -114,6 +114,8 @@ def _is_edge_index(values: Tensor | np.ndarray[Any, Any]) -> bool:
     """Whether an array is ``edge_index`` and not a matrix; raises where it may be either, or neither."""
     if isinstance(values, Tensor) and values.layout != torch.strided:
         return False
+    if hasattr(values, "sparse_size"):  # PyG's EdgeIndex says what it is
+        return True
     kind = values.dtype
     integers = (
         not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
@@ -136,9 +138,22 @@ def _is_edge_index(values: Tensor | np.ndarray[Any, Any]) -> bool:
     return False
 
 
+def _known_size(edge_index: Any) -> int | None:
+    """The number of nodes that a PyG ``EdgeIndex`` may know; a plain tensor does not."""
+    sizes = edge_index.sparse_size() if hasattr(edge_index, "sparse_size") else ()
+    known = [size for size in sizes if size is not None]
+    if len(set(known)) > 1:
+        raise GraphError(f"an EdgeIndex must be of a square matrix, got sparse_size={tuple(sizes)}")
+    return known[0] if known else None
+
+
+def _least_size(edge_index: Tensor) -> int:
+    return int(edge_index.max()) + 1 if edge_index.numel() else 0
+
+
 def _edge_index(values: Any) -> Tensor:
     if isinstance(values, Tensor):
-        return values
+        return values.as_tensor() if hasattr(values, "as_tensor") else values
     if values.dtype.kind not in "iu":
         raise GraphError(f"edge_index must hold integers, got {values.dtype}; convert it with .astype(np.int64)")
     return torch.from_numpy(np.ascontiguousarray(values.astype(np.int64, casting="same_kind", copy=False)))

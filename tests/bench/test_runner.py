@@ -49,6 +49,16 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("tiny")
+def test_a_folder_that_cannot_hold_the_result_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("rfp.bench.runner.run_cases", lambda *_, **__: pytest.fail("was measured"))
+    done = CliRunner().invoke(app, ["bench", "tiny", "-o", str(tmp_path / "file" / "inside")])
+    assert isinstance(done.exception, FileError)
+
+
+@pytest.mark.usefixtures("tiny")
 def test_command_writes_a_result_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["bench", "tiny", "-o", str(tmp_path), "--plot", str(tmp_path / "p.png"), "--json"])
     assert done.exit_code == 0, done.output

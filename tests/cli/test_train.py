@@ -95,6 +95,9 @@ def test_bad_input_is_one_clear_error(config: Path, tmp_path: Path) -> None:
         rfp_train(config, folder=tmp_path)
     with pytest.raises(FileError, match=r"none.yaml: No such file or directory"):
         rfp_train(tmp_path / "none.yaml", folder=tmp_path)
+    for option in ("--results", "--checkpoints"):  # not after the training
+        with pytest.raises(FileError, match=r"inside: cannot be used as a folder \(.*club.yaml is a file\)"):
+            rfp_train("texas", option, config / "inside", folder=tmp_path)
     with pytest.raises(FileError, match="the data root is not a folder"):
         rfp_train("texas", "--data-root", tmp_path / "none", folder=tmp_path)
     text = rfp_train("nothing", folder=tmp_path, code=2)

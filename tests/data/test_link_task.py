@@ -143,7 +143,10 @@ def test_files_of_parts_nodes_and_negatives(tmp_path: Path) -> None:
         nodes="node,size\n5,0.5\n4,0.25\n3,1\n1,2\n7,3\n",
         negatives="source,target,split\n7,1,val\n7,3,test\n5,4,test\n",
     )
-    task = load({"path": str(folder), "level": "link", "negatives": "uniform"})
+    config = {"path": str(folder), "level": "link", "negatives": "uniform"}
+    with pytest.raises(ArgumentError, match="num_splits=2 is of random splits, and this data comes with its split"):
+        load({**config, "num_splits": 2})
+    task = load(config)
     assert task.links is not None
     assert task.links.names == (5, 4, 3, 1, 7)
     assert task.graphs.x is not None
@@ -165,6 +168,8 @@ def test_a_split_by_time(tmp_path: Path) -> None:
     assert (0, 1) in edge_set(at.graphs.edge_index)
     with pytest.raises(ArgumentError, match="column of times 'date' cannot be made: it has source, target, when"):
         load({"path": str(tmp_path / "f"), "level": "link", "time": "date"})
+    with pytest.raises(ArgumentError, match="num_splits=3 is of random splits, and this data is split by time; leave"):
+        load({"path": str(tmp_path / "f"), "level": "link", "time": "when", "num_splits": 3})
     same = "source,target,when\n" + "".join(f"{i},{i + 1},7\n" for i in range(20))
     with pytest.raises(ArgumentError, match="by time the val part is empty"):
         load({"path": str(write(tmp_path / "g", edges=same)), "level": "link", "time": "when"})

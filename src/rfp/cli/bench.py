@@ -82,9 +82,11 @@ def bench(
     if cases == ["partitioned"]:
         bench_partitioned(int(largest), folder, output, plot, as_json=as_json)
         return
+    from rfp.atomic import check_folder
     from rfp.bench import result_file
     from rfp.environment import find_device
 
+    check_folder(output)
     past = None if compare is None else (result_file.read_rows(compare), result_file.machine(compare))
     rows, facts, path = _measured(cases or list(NAMES), find_device(device).type, data_root, output, only)
     typer.echo(f"written to {path}", err=True)

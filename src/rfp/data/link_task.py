@@ -69,7 +69,13 @@ def link_task(
         raise GraphError(f"{source}: the graph has no edges, so there are no links to predict")
     if len(keys) == n * (n - 1) // 2:
         raise no_negatives(n, source)
-    if part_of is not None and config.random_split is None:
+    given_split = part_of is not None and config.random_split is None
+    if config.num_splits != 1 and (given_split or time is not None):
+        have = "comes with its split" if given_split else "is split by time"
+        raise ArgumentError(
+            f"{source}: num_splits={config.num_splits} is of random splits, and this data {have}; leave it out"
+        )
+    if part_of is not None and given_split:
         masks = _given_masks(part_of[between], number, len(keys), between, where, source)
     elif time is not None:
         masks = _temporal_masks(time[between], number, len(keys), config.random_split or FRACTIONS, source)

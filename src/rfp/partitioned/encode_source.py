@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+from rfp.atomic import make_folder
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError, FileError
 from rfp.io.metadata import versions
@@ -187,11 +188,8 @@ def finished_steps(source: Source, folder: str | Path, settings: Settings) -> in
 def _made_folder(layout: Layout) -> Iterator[None]:
     """The folder, unless it holds what is not ours; gone again where nothing could be put into it."""
     new = not layout.folder.exists()
-    try:
-        layout.folder.mkdir(parents=True, exist_ok=True)
-        there = {path.name for path in layout.folder.iterdir()}
-    except OSError as error:
-        raise FileError(f"{layout.folder}: cannot be used as a folder ({error.strerror})") from error
+    make_folder(layout.folder)
+    there = {path.name for path in layout.folder.iterdir()}
     # Every encoding begins with its lock: without one even "graph" may be somebody's own, and would be removed.
     ours = OWN_NAMES if "lock" in there else ()
     strange = sorted(name for name in there if name not in ours and not name.startswith(".manifest"))

@@ -122,7 +122,8 @@ class NodeTrainer:
                 if not is_out_of_memory(error):
                     raise
             give_back()  # outside the handler, which keeps the frames (and their tensors) alive
-        size, left, done = ProgramSize(min(most, max(len(group) for group in groups))), groups, []
+        size, left = ProgramSize(min(most, max(len(group) for group in groups))), groups
+        done: list[TrainedReplica] = []
         while left:
             chunk, rest = left[0][: size.now], left[0][size.now :]
             try:

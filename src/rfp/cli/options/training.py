@@ -130,9 +130,13 @@ def workspace(
     quiet: bool = False,
 ) -> Iterator[Workspace]:
     """A :class:`~rfp.train.Workspace` whose progress is on stderr; running out of memory becomes a clear error."""
+    from rfp.atomic import check_folder
     from rfp.cli.progress import Ticker
     from rfp.train import Workspace
 
+    for folder in (results, checkpoints):
+        if folder is not None:
+            check_folder(folder)
     if data_root is not None and not data_root.is_dir():
         raise FileError(f"{data_root}: the data root is not a folder; see rfp train --help")
 
