@@ -17,4 +17,6 @@ def test_a_picture_shows_itself_and_is_saved(tmp_path: Path) -> None:
     for name, begin in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")):
         picture.save(tmp_path / name)
         assert (tmp_path / name).read_bytes().lstrip().startswith(begin)
-    assert picture.to_bytes("png") == picture.to_bytes("png")
+    drawn = {kind: picture.to_bytes(kind) for kind in ("pdf", "svg", "png")}
+    # The same, whatever was drawn between. As a set: to compare two pictures byte by byte takes pytest minutes.
+    assert len({(tmp_path / "a.png").read_bytes(), drawn["png"], picture.to_bytes("png")}) == 1

@@ -54,4 +54,9 @@ def show(graph: Any, settings: Settings | None = None, *, channel: int = 0, **dr
         >>> picture.to_bytes("png")[:4]
         b'\\x89PNG'
     """
-    return Picture(overview(encode(graph, settings), channel=channel, **drawing))
+    figure = overview(encode(graph, settings), channel=channel, **drawing)
+    # A constrained layout moves a little with every drawing, and with the kind of file: it is settled, and then stays.
+    for _ in range(2):
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return Picture(figure)
