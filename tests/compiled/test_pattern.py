@@ -79,5 +79,7 @@ def test_a_batch_has_the_pattern_that_scipy_gives() -> None:
     expected = from_entries(row, col, torch.cat([torch.ones(7200), torch.zeros(6000)]).double(), 6000)
     for part in ("crow", "col", "value"):
         assert torch.equal(getattr(batch.pattern, part), getattr(expected, part))
-    assert not Graph(edge_index, 6000, torch.ones(7200).requires_grad_(), batch.ptr).sorts_compiled
+    weighted = Graph(edge_index, 6000, torch.ones(7200).requires_grad_(), batch.ptr)  # the pattern has no gradient
+    assert weighted.sorts_compiled
+    assert torch.equal(weighted.pattern.value, expected.value)
     assert not Graph(edge_index, 6000).sorts_compiled  # one graph of so few edges

@@ -266,7 +266,7 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
         if x is None:
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
         # Features may be integers, or under autocast come from a layer that computes in half precision.
-        x = x.to(next(self.learned.parameters()).dtype)
+        x = x.to(next((weight.dtype for weight in self.learned.parameters()), x.dtype))
         storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
         replicas = storage.shape[:-5]
         predefined, learned = iter(known.steps), iter(_steps(storage))
