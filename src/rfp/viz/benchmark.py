@@ -42,7 +42,7 @@ def plot_benchmark(results: Path | Sequence[Path], picture: Path) -> Path:
     axes = list(figure.subplots(height, columns, squeeze=False).flat)
     for spot, (name, where, rows) in zip(axes, bars, strict=False):
         _bars(spot, rows)
-        spot.set_title(CASES[name].title + (f"\n{where}" if len(paths) > 1 else ""), fontsize=9)
+        spot.set_title(fill(CASES[name].title, 54) + (f"\n{where}" if len(paths) > 1 else ""), fontsize=9)
     if lines:
         _lines(axes[len(bars)], lines, alone=len(paths) == 1)
     for spot in axes[:count]:
@@ -70,6 +70,7 @@ def _bars(axes: Any, rows: list[Any]) -> None:
         axes.text(row.seconds * 1.05, place, f"{_short(row.seconds)}{times}", va="center", fontsize=7)
     axes.set_xscale("log")
     axes.set_xlim(min(seconds) / 2, max(seconds) * 20)
+    axes.xaxis.set_minor_formatter("")  # within a decade the labels of all of them would run into one another
     axes.set_xlabel("seconds (log scale)", fontsize=8)
     axes.tick_params(labelsize=7)
 
