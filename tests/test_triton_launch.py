@@ -17,16 +17,31 @@ from rfp.triton_launch import Launch, LoopLaunches, RepeatedLaunches, launch_ker
 class Compiled:
     """What a launch returns; launched by itself it notes grid and arguments."""
 
+    function, packed_metadata = 11, (4, 1, 0)
+
     def __init__(self) -> None:
         self.launches: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
         self.streams: list[int | None] = []
+        self.watched = 0
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         def launch(*arguments: Any, stream: int | None = None) -> None:
-            self.launches.append((grid, arguments))
-            self.streams.append(stream)
+            self.watched += 1
+            self.run(*grid, stream, self.function, self.packed_metadata, {}, print, print, *arguments)
 
         return launch
+
+    def run(self, x: int, y: int, z: int, stream: int | None, function: int, packed: Any, *others: Any) -> None:
+        """As what Triton's launches call: metadata and two hooks come before the arguments."""
+        assert (function, packed) == (self.function, self.packed_metadata)
+        self.launches.append(((x, y, z), others[3:]))
+        self.streams.append(stream)
+
+
+@pytest.fixture(autouse=True)
+def streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams of devices that are not there."""
+    monkeypatch.setattr(triton_launch, "_current_stream", lambda: lambda index: 5 + index)
 
 
 class Kernel:
@@ -60,6 +75,22 @@ def test_a_kernel_is_found_by_its_arguments() -> None:
     assert grid == (5, 2, 1)
     assert arguments[0] == x[4:].data_ptr()
     assert arguments[1:] == (9, 32)  # constants of the kernel, not what the compiler is told
+
+
+@pytest.mark.parametrize("hook", ["launch_enter_hook", "launch_exit_hook"])
+@pytest.mark.parametrize("chained", [True, False])  # newer and older versions of Triton
+def test_who_wants_to_be_told_of_launches_is(monkeypatch: pytest.MonkeyPatch, hook: str, chained: bool) -> None:
+    kernel = Kernel()
+    x = torch.zeros(64)
+    compiled = launch_kernel(kernel, (3,), (x, 7), BLOCK=32)
+    runtime = SimpleNamespace(launch_enter_hook=None, launch_exit_hook=SimpleNamespace(calls=[]))
+    monkeypatch.setattr(triton_launch, "_knobs", lambda: SimpleNamespace(runtime=runtime))
+    launch_kernel(kernel, (3,), (x, 7), BLOCK=32)
+    assert compiled.watched == 0
+    setattr(runtime, hook, SimpleNamespace(calls=[print]) if chained else print)
+    launch_kernel(kernel, (3,), (x, 7), BLOCK=32)
+    assert compiled.watched == 1
+    assert compiled.launches[0] == compiled.launches[1]
 
 
 @pytest.mark.parametrize(
@@ -120,10 +151,7 @@ def test_what_cannot_be_compiled_is_told() -> None:
         launch.compile_together(both)
 
 
-def test_a_loop_keeps_all_but_what_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        triton_launch, "active_driver", lambda: SimpleNamespace(get_current_stream=lambda index: 5 + index)
-    )
+def test_a_loop_keeps_all_but_what_moves() -> None:
     kernel, launches = Kernel(), LoopLaunches(torch.device("cuda", 2))
     x, kept = torch.zeros(64), torch.zeros(4)
     assert not launches.again("name", x)

@@ -14,7 +14,7 @@ import triton.language as tl
 
 from rfp.hashing import mix, signed
 from rfp.triton_hashing import GOLDEN_WORD, mixed_word
-from rfp.triton_launch import launch_kernel, on_device
+from rfp.triton_launch import launch_kernel, num_blocks, on_device
 
 # The order in which kernels number the distributions; 0 stands for features that are given.
 DISTRIBUTION_CODES = {"normal": 1, "rademacher": 2, "uniform": 3}
@@ -98,12 +98,12 @@ def launch(seed, trajectories, keys, batch, offsets, first, rows, num_channels, 
     out = torch.empty(rows, len(trajectories), num_channels, device=keys.device)
     if not out.numel():
         return out
-    pairs = min(triton.next_power_of_2(-(-num_channels // 2)), 32)
+    pairs = min(1 << (num_blocks(num_channels, 2) - 1).bit_length(), 32)
     block = 256 // pairs
     with on_device(out):
         launch_kernel(
             _features_kernel,
-            (triton.cdiv(rows, block), len(trajectories)),
+            (num_blocks(rows, block), len(trajectories)),
             (
                 out,
                 mix(signed(seed)),

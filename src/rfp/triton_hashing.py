@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rfp import hashing
-from rfp.triton_launch import on_device
+from rfp.triton_launch import num_blocks, on_device
 
 GOLDEN_WORD = tl.constexpr(hashing.GOLDEN)
 _FIRST = tl.constexpr(hashing._MULTIPLIER_1)
@@ -119,7 +119,7 @@ def graph_keys(edge_index: Tensor, offsets: Tensor, batch: Tensor | None) -> Ten
         return sums
     with on_device(sums):
         if num_edges:
-            _edges_kernel[(triton.cdiv(num_edges, _BLOCK),)](
+            _edges_kernel[(num_blocks(num_edges, _BLOCK),)](
                 edge_index,
                 sums if batch is None else batch,
                 offsets,
@@ -129,5 +129,5 @@ def graph_keys(edge_index: Tensor, offsets: Tensor, batch: Tensor | None) -> Ten
                 SINGLE=batch is None,
                 BLOCK=_BLOCK,
             )
-        _keys_kernel[(triton.cdiv(num_graphs, _BLOCK),)](offsets, sums, num_graphs, BLOCK=_BLOCK)
+        _keys_kernel[(num_blocks(num_graphs, _BLOCK),)](offsets, sums, num_graphs, BLOCK=_BLOCK)
     return sums

@@ -11,7 +11,7 @@ from torch import Tensor
 from rfp.csr import CSR, places
 from rfp.rounding import LONG_ROW
 from rfp.triton_last_program import comes_last
-from rfp.triton_launch import launch_kernel, on_device
+from rfp.triton_launch import launch_kernel, num_blocks, on_device
 
 _BLOCK = 256
 _NODES = 128
@@ -134,7 +134,7 @@ def norm_with_long_rows(norm: Tensor, csr: CSR) -> Tensor:
     with on_device(norm):
         launch_kernel(
             _beyond_kernel,
-            (triton.cdiv(csr.num_rows, _NODES),),
+            (num_blocks(csr.num_rows, _NODES),),
             (csr.value, csr.crow, holes, norm, found, out, csr.num_rows),
             HOLES=csr.holes is not None,
             NODES=_NODES,
@@ -154,7 +154,7 @@ def schur_bounds(csr: CSR, ptr: Tensor) -> Tensor:
     row_sums, column_sums, rows, columns = torch.zeros(4, n, dtype=torch.float64, device=ptr.device).unbind()
     with on_device(ptr):
         if csr.nnz:
-            grid = (triton.cdiv(csr.nnz, _BLOCK),)
+            grid = (num_blocks(csr.nnz, _BLOCK),)
             entries, sizes = (place, csr.value), (csr.nnz, n)
             _sums_kernel[grid](*entries, rows, columns, row_sums, column_sums, *sizes, ROOTS=False, BLOCK=_BLOCK)
             _sums_kernel[grid](*entries, row_sums, column_sums, rows, columns, *sizes, ROOTS=True, BLOCK=_BLOCK)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rfp.csr import CSR, places
 from rfp.triton_hashing import GOLDEN_WORD, add_edge_words, edge_ends, mixed_word
-from rfp.triton_launch import launch_kernel, on_device
+from rfp.triton_launch import launch_kernel, num_blocks, on_device
 
 BLOCK = 256
 INT32_MAX = 2**31 - 1
@@ -177,7 +177,7 @@ def launch_edge_sort(
     with on_device(place):
         launch_kernel(
             _places_kernel,
-            (triton.cdiv(num_entries, BLOCK),),
+            (num_blocks(num_entries, BLOCK),),
             (
                 edge_index,
                 keys if batch is None else batch,
@@ -200,7 +200,7 @@ def launch_edge_sort(
         loop = torch.empty(num_nodes, dtype=torch.float64, device=device)
         launch_kernel(
             _rows_kernel,
-            (triton.cdiv(max(num_entries, num_graphs), BLOCK),),
+            (num_blocks(max(num_entries, num_graphs), BLOCK),),
             (
                 place,
                 order,

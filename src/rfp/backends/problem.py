@@ -209,11 +209,12 @@ class Problem:
         norm = rounding_norm(factors(operator)[0], self.ptr, self.size_range[1])
         return Rounding.start(norm, lengths, self.dtype)
 
-    def rounding_units(self) -> Tensor:
-        """:func:`rounding_units` of its operators; zero where no normalisation asks for it."""
+    def rounding_units(self, operators: Sequence[Operator] | None = None) -> Tensor:
+        """:func:`rounding_units` of its operators, or of some of them; zero where no normalisation asks for it."""
+        operators = self.operators if operators is None else operators
         if self.normalization == "none" or not self.num_steps:
-            return torch.zeros(len(self.operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
-        return rounding_units(self.operators, self.ptr, self.dtype, self.size_range[1])
+            return torch.zeros(len(operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
+        return rounding_units(operators, self.ptr, self.dtype, self.size_range[1])
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""

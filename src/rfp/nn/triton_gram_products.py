@@ -21,6 +21,7 @@ import triton.language as tl
 
 from rfp.nn.gram_rows import row_stride
 from rfp.nn.triton_state_tiles import ends_of_row, state_tile, tile_side, tile_strides
+from rfp.triton_launch import num_blocks
 
 # Sides of tiles.
 _CHANNELS, _ROWS, _COLUMNS, _PRODUCTS = 64, 64, 64, 64
@@ -237,8 +238,8 @@ def launch_gram_products(grams, first, second, pairs):
     (rows, stride), (products, num_states) = grams.shape, first.shape
     weights = grams.new_empty(products, stride)
     pair_weights[(products,)](weights, first, second, **_options(num_states, pairs))
-    tiles = triton.cdiv(rows, _ROWS), triton.cdiv(products, _PRODUCTS)
-    pieces, share = _pieces(triton.cdiv(stride, _COLUMNS), tiles)
+    tiles = num_blocks(rows, _ROWS), num_blocks(products, _PRODUCTS)
+    pieces, share = _pieces(num_blocks(stride, _COLUMNS), tiles)
     out = grams.new_empty(pieces, rows, products)
     grid = tiles[0], pieces, tiles[1]
     grams_times_weights[grid](out, grams, weights, rows, share, STRIDE=stride, PRODUCTS=products, **_TILES)
@@ -248,8 +249,8 @@ def launch_gram_products(grams, first, second, pairs):
 def launch_gram_products_gradient(grad, grams, first, second, pairs):
     """Gradients of W₁ and W₂ from that of ``y``."""
     (rows, stride), (products, num_states) = grams.shape, first.shape
-    tiles = triton.cdiv(stride, _COLUMNS), triton.cdiv(products, _PRODUCTS)
-    pieces, share = _pieces(triton.cdiv(rows, _ROWS), tiles)
+    tiles = num_blocks(stride, _COLUMNS), num_blocks(products, _PRODUCTS)
+    pieces, share = _pieces(num_blocks(rows, _ROWS), tiles)
     of_weights = grams.new_empty(pieces, products, stride)
     grid = tiles[0], pieces, tiles[1]
     grams_gradient[grid](of_weights, grad, grams, rows, share, STRIDE=stride, PRODUCTS=products, **_TILES)
@@ -271,5 +272,5 @@ def _options(num_states, pairs):
 
 def _pieces(steps, tiles):
     """Into how many pieces so many steps of a sum are cut for there to be enough programs, and the steps of a piece."""
-    share = triton.cdiv(steps, min(max(_PROGRAMS // (tiles[0] * tiles[1]), 1), steps))
-    return triton.cdiv(steps, share), share
+    share = num_blocks(steps, min(max(_PROGRAMS // (tiles[0] * tiles[1]), 1), steps))
+    return num_blocks(steps, share), share

@@ -11,6 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
+from rfp.triton_launch import num_blocks
+
 _TILE = 64  # rows looked at together
 _COLUMNS = 32
 _MAX_PARTS = 128
@@ -187,9 +189,9 @@ def _gradient(
 
 def _launch(rows, d):
     """Grid and sizes: at most so many parts as one program puts together."""
-    part_rows = _TILE * max(1, triton.cdiv(rows, _TILE * _MAX_PARTS))
-    parts = triton.cdiv(rows, part_rows)
-    return (parts, triton.cdiv(d, _COLUMNS)), parts, part_rows, max(triton.next_power_of_2(parts), 2)
+    part_rows = _TILE * max(1, num_blocks(rows, _TILE * _MAX_PARTS))
+    parts = num_blocks(rows, part_rows)
+    return (parts, num_blocks(d, _COLUMNS)), parts, part_rows, max(triton.next_power_of_2(parts), 2)
 
 
 def launch_masked_norm(x, real, weight, bias, running_mean, running_var, eps, momentum):

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from rfp.nn.triton_state_tiles import ends_of_row, state_tile, tile_side, tile_strides
+from rfp.triton_launch import num_blocks
 
 # Channels of a tile; a wider k is cut into such pieces, each with programs of its own.
 _CHANNELS = 32
@@ -191,4 +192,4 @@ def _arguments(states, first, pairs):
 
 
 def _num_pieces(options):
-    return triton.cdiv(options["CHANNELS"], options["K"])
+    return num_blocks(options["CHANNELS"], options["K"])

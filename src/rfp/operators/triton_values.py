@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rfp.triton_launch import launch_kernel, on_device
+from rfp.triton_launch import launch_kernel, num_blocks, on_device
 from rfp.triton_pattern import BLOCK, KernelPattern
 
 # Where `rfp.operators.predefined` cuts degrees off, before it divides by them: the smallest normal float64.
@@ -114,7 +114,7 @@ def operator_values(names: Sequence[str], edges: KernelPattern, dtype: torch.dty
     with on_device(out):
         launch_kernel(
             _values_kernel,
-            (triton.cdiv(csr.nnz, BLOCK),),
+            (num_blocks(csr.nnz, BLOCK),),
             (
                 edges.place,
                 csr.crow,

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rfp.triton_launch import on_device
+from rfp.triton_launch import num_blocks, on_device
 
 _BLOCK = 1024
 
@@ -97,7 +97,7 @@ def launch_replica_adam(
     # Where nothing is kept, neither of the two is read.
     into, better = (p, rate) if kept is None else (kept[0], kept[1].view(torch.int8))
     with on_device(p):
-        replica_adam_kernel[(len(p) * triton.cdiv(size, _BLOCK),)](
+        replica_adam_kernel[(len(p) * num_blocks(size, _BLOCK),)](
             p,
             p.grad,
             *moments,

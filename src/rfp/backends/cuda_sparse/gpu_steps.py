@@ -8,7 +8,6 @@ in a fixed order: the same graph on the same GPU gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
@@ -154,7 +153,7 @@ class Stages:
         lengths, reports, self.arrived = torch.split(zeros, sizes)
         self.rounding = lengths.view(torch.float64).view(-1, 2, self.width)
         self.status = reports.view(-1, STATUS_WORDS)
-        self.unit = replace(problem, operators=(operator,)).rounding_units()[0]
+        self.unit = problem.rounding_units((operator,))[0]
 
     def normalizes(self, p: int) -> bool:
         """Whether step ``p`` ends with a normalisation."""

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rfp.triton_launch import launch_kernel, on_device
+from rfp.triton_launch import launch_kernel, num_blocks, on_device
 
 _BLOCK = 256
 # Classes of lengths, the longest first; the last are the heavy rows, whose places remain empty.
@@ -113,10 +113,10 @@ def launch_plan(
         heavy_row, piece, window: The constants of :mod:`rfp.backends.cuda_sparse.row_plan`.
     """
     num_rows, device, block = crow.size(0) - 1, crow.device, min(_BLOCK, window)
-    words = triton.cdiv(num_rows, window) * _CLASSES
+    words = num_blocks(num_rows, window) * _CLASSES
     zeros = torch.zeros(2 * words + 2, dtype=torch.int32, device=device)
     counts, taken, num_pieces, pieces_taken = zeros.split([words, words, 1, 1])
-    grid = (triton.cdiv(num_rows, block),)
+    grid = (num_blocks(num_rows, block),)
     limits = {"HEAVY_ROW": heavy_row, "PIECE": piece, "WINDOW": window, "CLASSES": _CLASSES, "BLOCK": block}
     with on_device(crow):
         if num_rows:
