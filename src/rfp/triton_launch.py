@@ -60,7 +60,7 @@ def launch_kernel(kernel: Any, grid: tuple[int, ...], arguments: Sequence[Any], 
 
 
 def _launch(compiled: Any, grid: tuple[int, ...], stream: int, arguments: Sequence[Any]) -> None:
-    """``compiled[grid](*arguments)`` on a stream, by what that calls in the end: half of the host's time is saved.
+    """``compiled[grid](*arguments)`` on a stream, by what that calls in the end, with less for the host to do.
 
     Args:
         compiled: A kernel that was launched before.
@@ -228,7 +228,7 @@ class LoopLaunches:
 
 
 def num_blocks(items: int, size: int) -> int:
-    """Blocks of ``size`` items: ``triton.cdiv``, which takes as long on the host as half a launch."""
+    """Blocks of ``size`` items: ``triton.cdiv``, which takes the host several microseconds."""
     return -(-items // size)
 
 
