@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
 from rfp.backends.compiled.vectors import (
+    MIDDLE,
     WIDE,
     add_product,
     add_transposed,
@@ -136,21 +137,32 @@ def gram_matrix(a: Tensor) -> Tensor:
     return torch.from_numpy(upper + np.triu(upper, 1).transpose(0, 2, 1))
 
 
+@njit(inline="always")
+def _tile_of_four(a, r, w, j, out, lanes):
+    s0 = vzeros(a, lanes)
+    s1, s2, s3 = s0, s0, s0
+    for i in range(0, j + lanes, 4):
+        a0, a1, a2, a3 = vload_rows(a, r, i, 4)
+        w0, w1, w2, w3 = vload_rows(w, i, j, lanes)
+        s0 = fma_of_four(s0, a0, w0, w1, w2, w3)
+        s1 = fma_of_four(s1, a1, w0, w1, w2, w3)
+        s2 = fma_of_four(s2, a2, w0, w1, w2, w3)
+        s3 = fma_of_four(s3, a3, w0, w1, w2, w3)
+    vstore_rows(s0, s1, s2, s3, out, r, j)
+
+
 @helper
 def _multiply_upper_in_fours(a, rows, w, out):
     """out = a w over the first rows, w upper triangular; up to ``TALL - 1`` rows more are written."""
-    for j in range(0, a.shape[1], 8):
+    j, width = 0, a.shape[1]
+    while MIDDLE and a.itemsize == 4 and j + 16 <= width:
         for r in range(0, rows, 4):
-            s0 = vzeros(a, 8)
-            s1, s2, s3 = s0, s0, s0
-            for i in range(0, j + 8, 4):
-                a0, a1, a2, a3 = vload_rows(a, r, i, 4)
-                w0, w1, w2, w3 = vload_rows(w, i, j, 8)
-                s0 = fma_of_four(s0, a0, w0, w1, w2, w3)
-                s1 = fma_of_four(s1, a1, w0, w1, w2, w3)
-                s2 = fma_of_four(s2, a2, w0, w1, w2, w3)
-                s3 = fma_of_four(s3, a3, w0, w1, w2, w3)
-            vstore_rows(s0, s1, s2, s3, out, r, j)
+            _tile_of_four(a, r, w, j, out, 16)
+        j += 16
+    while j < width:
+        for r in range(0, rows, 4):
+            _tile_of_four(a, r, w, j, out, 8)
+        j += 8
 
 
 @njit(inline="always")
@@ -210,7 +222,7 @@ def _goes_past_cache(kept: Tensor) -> bool:
     Otherwise one pass for both results takes longer than a copy afterwards does.
     """
     places = kept.data_ptr(), kept.size(-1) * kept.itemsize, *(step * kept.itemsize for step in kept.stride()[:-1])
-    return WIDE and all(place % 64 == 0 for place in places)
+    return (WIDE or MIDDLE) and all(place % 64 == 0 for place in places)
 
 
 def times_upper(a: Tensor, weight: Tensor, out: Tensor | None = None, kept: Tensor | None = None) -> Tensor:

@@ -23,6 +23,8 @@ from rfp.compiled.cached import allocating_helper
 # Registers of 512 bits: eight of them hold a tile of a dense product, and eight chains of additions keep two
 # multipliers busy. Of the shorter registers of other processors four rows of a tile take as many.
 WIDE = bool(get_host_cpu_features().get("avx512f"))
+# Registers of 256 bits, half as many: eight of them hold a tile of four rows, two for each row.
+MIDDLE = not WIDE and bool(get_host_cpu_features().get("avx2"))
 
 
 class Vector(types.Type):
@@ -202,7 +204,7 @@ def eight_zeros(a, lanes):
 
 
 @njit(inline="always")
-def add_transposed(sums, x, i, y, j, first, last, lanes):
+def _add_transposed_at_once(sums, x, i, y, j, first, last, lanes):
     """``sums[c]`` + Σ_r ``x[r, i + c] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
     s0, s1, s2, s3, s4, s5, s6, s7 = sums
     for r in range(first, last):
@@ -219,7 +221,7 @@ def add_transposed(sums, x, i, y, j, first, last, lanes):
 
 
 @njit(inline="always")
-def add_product(sums, x, i, y, j, first, last, lanes):
+def _add_product_at_once(sums, x, i, y, j, first, last, lanes):
     """``sums[c]`` + Σ_r ``x[i + c, r] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
     s0, s1, s2, s3, s4, s5, s6, s7 = sums
     for r in range(first, last):
@@ -233,6 +235,51 @@ def add_product(sums, x, i, y, j, first, last, lanes):
         s6 = fma(s6, number_at(x, i + 6, r), right)
         s7 = fma(s7, number_at(x, i + 7, r), right)
     return s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@njit(inline="always")
+def _add_transposed_four(sums, x, i, y, j, first, last, lanes):
+    s0, s1, s2, s3 = sums
+    for r in range(first, last):
+        right = vload(y, (r, j), lanes)
+        s0 = fma(s0, number_at(x, r, i), right)
+        s1 = fma(s1, number_at(x, r, i + 1), right)
+        s2 = fma(s2, number_at(x, r, i + 2), right)
+        s3 = fma(s3, number_at(x, r, i + 3), right)
+    return s0, s1, s2, s3
+
+
+@njit(inline="always")
+def _add_product_four(sums, x, i, y, j, first, last, lanes):
+    s0, s1, s2, s3 = sums
+    for r in range(first, last):
+        right = vload(y, (r, j), lanes)
+        s0 = fma(s0, number_at(x, i, r), right)
+        s1 = fma(s1, number_at(x, i + 1, r), right)
+        s2 = fma(s2, number_at(x, i + 2, r), right)
+        s3 = fma(s3, number_at(x, i + 3, r), right)
+    return s0, s1, s2, s3
+
+
+@njit(inline="always")
+def _add_transposed_by_fours(sums, x, i, y, j, first, last, lanes):
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    upper = _add_transposed_four((s0, s1, s2, s3), x, i, y, j, first, last, lanes)
+    lower = _add_transposed_four((s4, s5, s6, s7), x, i + 4, y, j, first, last, lanes)
+    return (*upper, *lower)
+
+
+@njit(inline="always")
+def _add_product_by_fours(sums, x, i, y, j, first, last, lanes):
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    upper = _add_product_four((s0, s1, s2, s3), x, i, y, j, first, last, lanes)
+    lower = _add_product_four((s4, s5, s6, s7), x, i + 4, y, j, first, last, lanes)
+    return (*upper, *lower)
+
+
+# Of registers of 256 bits eight rows of doubles would take all sixteen.
+add_transposed = _add_transposed_by_fours if MIDDLE else _add_transposed_at_once
+add_product = _add_product_by_fours if MIDDLE else _add_product_at_once
 
 
 @njit(inline="always")
