@@ -10,7 +10,7 @@ import torch
 
 pytest.importorskip("numba")
 
-from rfp.backends.compiled.pieces import equal_work, run_pieces
+from rfp.backends.compiled.pieces import equal_rows, equal_work, run_pieces
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -68,3 +68,14 @@ def test_pieces_of_equal_work_cover_all_of_it() -> None:
     assert bounds == sorted(bounds)
     assert len(bounds) - 1 == 5
     assert equal_work(work, 100) == [0, 6]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(("num_rows", "least"), [(0, 4), (3, 4), (100, 7), (4_097, 1), (169_343, 1 << 11)])
+def test_rows_of_the_same_work_are_cut_alike(num_rows: int, least: int, dtype: type) -> None:
+    bounds = equal_rows(num_rows, least)
+    assert bounds == equal_work(np.arange(num_rows + 1, dtype=dtype), least)
+    assert [bounds[0], bounds[-1]] == [0, num_rows]
+    sizes = np.diff(bounds)
+    assert len(sizes) == max(1, min(32, num_rows // least))
+    assert sizes.max() - sizes.min() <= 1

@@ -9,7 +9,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from rfp.backends.compiled.pieces import as_array, equal_work, run_pieces
+from rfp.backends.compiled.pieces import as_array, equal_rows, run_pieces
 from rfp.backends.compiled.vectors import (
     MIDDLE,
     WIDE,
@@ -130,7 +130,7 @@ def gram_matrix(a: Tensor) -> Tensor:
     if a.dim() == 2:
         return gram_matrix(a[:, None])[0]
     n, num_trajectories, k = a.shape
-    bounds = equal_work(np.arange(n + 1), 1 << 11)
+    bounds = equal_rows(n, 1 << 11)
     partial = np.zeros((len(bounds) - 1, num_trajectories, _padded_width(k), _padded_width(k)))
     run_pieces(_gram_kernel, bounds, as_array("a", a, *a.shape), partial)
     upper = np.triu(partial.sum(0)[:, :k, :k])
@@ -244,7 +244,7 @@ def times_upper(a: Tensor, weight: Tensor, out: Tensor | None = None, kept: Tens
     both = kept is not None and _goes_past_cache(kept)
     second = as_array("kept", kept, *a.shape) if kept is not None and both else out[:0].numpy()
     arrays = a.numpy(), padded, as_array("out", out, *a.shape), second
-    run_pieces(_times_upper_kernel, equal_work(np.arange(n + 1), 1 << 11), *arrays)
+    run_pieces(_times_upper_kernel, equal_rows(n, 1 << 11), *arrays)
     if kept is not None and not both:
         kept.copy_(out)
     return out

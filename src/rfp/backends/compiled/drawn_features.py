@@ -9,7 +9,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from rfp.backends.compiled.pieces import equal_work, run_pieces
+from rfp.backends.compiled.pieces import equal_rows, run_pieces
 from rfp.backends.problem import Draw
 from rfp.compiled.cached import kernel
 from rfp.features import DISTRIBUTIONS, fill_features, rows_at_a_time
@@ -80,7 +80,7 @@ def compiled_features(draw: Draw) -> Tensor:
 
     def words(lo: int, hi: int) -> tuple[Tensor, Tensor]:
         high, low = halves[:, : hi - lo]
-        run_pieces(_words_kernel, equal_work(np.arange(hi - lo + 1), 1 << 12), *arrays, lo, high.numpy(), low.numpy())
+        run_pieces(_words_kernel, equal_rows(hi - lo, 1 << 12), *arrays, lo, high.numpy(), low.numpy())
         return high, low
 
     return fill_features(out, words, 0, DISTRIBUTIONS[distribution])[:, :, : settings.num_channels]

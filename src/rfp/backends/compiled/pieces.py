@@ -54,9 +54,19 @@ def equal_work(work: Any, least: int) -> list[int]:
 
     They do not depend on the number of threads; so neither does a sum over the pieces.
     """
-    num_pieces = max(1, min(32, int(work[-1]) // least))
-    inner = np.searchsorted(work, np.linspace(0, work[-1], num_pieces + 1)[1:-1])
-    return [0, *inner.tolist(), len(work) - 1]
+    marks = _marks(int(work[-1]), least).astype(work.dtype)  # of one type: else NumPy makes another array of all work
+    return [0, *np.searchsorted(work, marks).tolist(), len(work) - 1]
+
+
+def equal_rows(num_rows: int, least: int) -> list[int]:
+    """:func:`equal_work` of rows that are all the same work."""
+    return [0, *_marks(num_rows, least).tolist(), num_rows]
+
+
+def _marks(total: int, least: int) -> Any:
+    """Where one piece ends and the next begins."""
+    num_pieces = max(1, min(32, total // least))
+    return np.ceil(np.linspace(0, total, num_pieces + 1)[1:-1]).astype(np.int64)
 
 
 def as_array(name: str, tensor: Tensor, *shape: int) -> Any:
