@@ -19,7 +19,7 @@ from torch_geometric.utils import from_networkx
 import rfp
 from rfp import baselines
 from rfp.errors import ArgumentError
-from rfp.nn import BACKBONES, ModelConfig, RFPModel
+from rfp.nn import BACKBONES, RFPModel
 from rfp.nn.model_graph import model_graph
 from rfp.transforms import BASELINES
 
@@ -136,12 +136,6 @@ def test_precompute_of_a_data_set_held_in_memory(tmp_path: Path) -> None:
     dataset = model.precompute(Stored(str(tmp_path), ToUndirected()))
     assert dataset[1].random_walk_return_pe.shape == (5, 16)
     assert torch.allclose(model(dataset[1]), model(graphs()[1]), atol=1e-5)
-
-
-def test_stored_for_another_model() -> None:
-    data = make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 3}]).precompute(graphs()[0])
-    with pytest.raises(ArgumentError, match=r"graph's eigenvector_pe must have the shape \[n, 4\] .* got \[6, 3\]"):
-        make(encodings=[{"name": "eigenvectors", "num_eigenvectors": 4}])(data)
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "gcnii", "graph_conv", "gin", "gps"])
@@ -375,43 +369,6 @@ def test_it_learns_to_tell_a_long_ring_from_two_short_ones() -> None:
     batch.x = torch.ones(12, 1)
     out = blind(batch)
     assert torch.allclose(out[0], out[1], atol=1e-5)
-
-
-def test_missing_inputs() -> None:
-    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    with pytest.raises(ArgumentError, match=r"x must have shape \[n, in_channels=2\], got none"):
-        make()(data)
-    with pytest.raises(ArgumentError, match="got none"):
-        make(encodings=[{"name": "sgc"}, SMALL_RFP])(data)
-    with pytest.raises(ArgumentError, match="encoding 'sgc' propagates node features, and there are none"):
-        make(in_channels=0, encodings=[{"name": "sgc"}, SMALL_RFP])
-    reads_edges = make(backbone="gine", edge_encoder="linear", edge_channels=2)
-    with pytest.raises(ArgumentError, match='edge_encoder="linear" reads edge_attr, which the graph does not have'):
-        reads_edges(Data(x=torch.ones(2, 2), edge_index=data.edge_index))
-    with pytest.raises(ArgumentError, match=r"edge_attr must have shape \[m, edge_channels\] = \[2, 2\], got \[2, 3\]"):
-        reads_edges(Data(x=torch.ones(2, 2), edge_index=data.edge_index, edge_attr=torch.ones(2, 3)))
-    with pytest.raises(ArgumentError, match='node_encoder="zinc" reads x, which the graph does not have'):
-        make(node_encoder="zinc")(data)
-    with pytest.raises(ArgumentError, match=r"x must have shape \[n, in_channels=2\], got \[2\]"):
-        make()(Data(x=torch.ones(2), edge_index=data.edge_index))
-    link = make(task="link", in_channels=0)
-    for pairs, got in ((None, "none"), (torch.zeros(3, 2, dtype=torch.long), r"\[3, 2\]")):
-        with pytest.raises(ArgumentError, match=rf"pairs, .* must have shape \[2, p\], got {got}"):
-            link(Data(edge_index=data.edge_index, num_nodes=2, pairs=pairs))
-    assert isinstance(make().config, ModelConfig)
-
-
-@pytest.mark.parametrize("backbone", ["gine", "gps"])
-def test_features_of_any_type_are_read_as_the_parameters_are(backbone: str) -> None:
-    model = make(backbone=backbone, edge_encoder="linear", edge_channels=1).eval()
-    data = graphs()[2]
-    data.x, data.edge_attr = data.x.round(), data.edge_attr[:, 0].round()
-    expected = model(data)
-    for kind in (torch.int64, torch.float64):
-        other = data.clone()
-        other.x, other.edge_attr = data.x.to(kind), data.edge_attr.to(kind)
-        assert torch.equal(model(other), expected)
-    assert torch.allclose(model.double()(data), expected.double(), atol=1e-4)
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])

@@ -23,7 +23,15 @@ from rfp.nn.levels import LEVELS, ReadoutOptions
 from rfp.nn.link_head import LinkHead, LinkHeadOptions
 from rfp.nn.model_config import LEARNED_NAME, ModelConfig, RFPEncoding
 from rfp.nn.model_graph import model_graph
-from rfp.nn.molecules import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder
+from rfp.nn.model_inputs import (
+    asked_pairs,
+    build_edge_encoder,
+    build_node_encoder,
+    feature_widths,
+    read_edge_features,
+    read_node_features,
+    stored_or_computed,
+)
 from rfp.nn.replicated import replicate
 from rfp.nn.trajectory_products import TrajectoryProducts
 from rfp.precision import full_precision
@@ -62,16 +70,9 @@ class RFPModel(nn.Module):
         config = config if isinstance(config, ModelConfig) else ModelConfig.from_dict(config)
         self.config = config
         width = config.hidden_channels
-        self.node_encoder: nn.Module | None = None
-        features = raw = config.in_channels
-        if config.node_encoder != "none":
-            features, raw = width, len(ATOM_FEATURES[config.node_encoder])
-            self.node_encoder = CategoricalEncoder(ATOM_FEATURES[config.node_encoder], width)
-        self.edge_encoder: nn.Module | None = None
-        if config.edge_encoder == "linear":
-            self.edge_encoder = nn.Linear(config.edge_channels, width)
-        elif config.edge_encoder != "none":
-            self.edge_encoder = CategoricalEncoder(BOND_FEATURES[config.edge_encoder], width)
+        self.node_encoder = build_node_encoder(config)
+        self.edge_encoder = build_edge_encoder(config)
+        features, raw = feature_widths(config)
         self._features, self._raw_features = features, raw
         self.drawn = nn.ModuleList(self._drawn(e) for e in config.encodings if isinstance(e, RFPEncoding))
         self.fixed: list[NodeEncodingTransform] = [e for e in config.encodings if isinstance(e, NodeEncodingTransform)]
@@ -246,7 +247,7 @@ class RFPModel(nn.Module):
         if graph is not None and graph.ptr is None and self.config.backbone in PROPAGATE_AS_GCN:
             matrix = gcn_matrix(graph)
         graph = model_graph(data) if graph is None else graph
-        x = self._node_features(data)
+        x = read_node_features(data, self.config, self.node_encoder, self.dtype)
         encodings = self._encodings(graph, x, drawn) if grams is None else []
         scale = self._product_scale(graph) if grams is None else None  # which is in them
         edge_attr = self._edge_features(data, graph, encodings, scale)
@@ -256,11 +257,7 @@ class RFPModel(nn.Module):
         rows = self.readout(h, graph)
         out: Tensor
         if self._reads_pairs:
-            pairs = getattr(data, "pairs", None)
-            if pairs is None or pairs.dim() != 2 or pairs.size(0) != 2:
-                got = "none" if pairs is None else list(pairs.shape)
-                raise ArgumentError(f"pairs, the links that are asked about, must have shape [2, p], got {got}")
-            out = self.head(rows, pairs, graph, encodings if self.config.pair_products else ())
+            out = self.head(rows, asked_pairs(data), graph, encodings if self.config.pair_products else ())
         else:
             out = self.head(rows)
         return out
@@ -311,28 +308,13 @@ class RFPModel(nn.Module):
         """
         return evaluation_draw_of(self.encoders, number)
 
-    def _node_features(self, data: Any) -> Tensor | None:
-        width = self.config.in_channels
-        if self.node_encoder is None and not width:
-            return None
-        x: Tensor | None = data.x
-        if self.node_encoder is not None:
-            if x is None:
-                raise ArgumentError(f'node_encoder="{self.config.node_encoder}" reads x, which the graph does not have')
-            encoded: Tensor = self.node_encoder(x)
-            return encoded
-        if x is None or x.dim() != 2 or x.size(1) != width:
-            got = "none" if x is None else list(x.shape)
-            raise ArgumentError(f"x must have shape [n, in_channels={width}], got {got}")
-        return x.to(self.dtype)
-
     def _edge_features(
         self, data: Any, graph: Graph, encodings: Sequence[Tensor], scale: Tensor | None = None
     ) -> Tensor | None:
         """Those of the data, encoded, and the products of both ends: ``[m, d]``."""
         attr: Tensor | None = None
         if self.edge_encoder is not None:
-            attr = self.edge_encoder(self._given_edge_features(data, graph))
+            attr = read_edge_features(data, self.config, self.edge_encoder, graph.num_edges, self.dtype)
         for products, t in zip(cast("list[TrajectoryProducts]", self.edge_products), encodings, strict=False):
             if self.config.trajectories == "concatenate":
                 part = products.pairs(side_by_side(t, products.num_states), graph.edge_index, scale=scale)
@@ -340,21 +322,6 @@ class RFPModel(nn.Module):
                 # Every trajectory estimates the same product of these two nodes: their mean is the better estimate.
                 part = products.pairs(t, graph.edge_index, scale=scale).mean(-3)
             attr = part if attr is None else attr + part
-        return attr
-
-    def _given_edge_features(self, data: Any, graph: Graph) -> Tensor:
-        """``edge_attr`` as its encoder reads it."""
-        encoder, width, given = self.config.edge_encoder, self.config.edge_channels, data.edge_attr
-        if given is None:
-            raise ArgumentError(f'edge_encoder="{encoder}" reads edge_attr, which the graph does not have')
-        attr: Tensor = given
-        if encoder == "linear":
-            attr = (attr[:, None] if attr.dim() == 1 else attr).to(self.dtype)
-            if attr.shape != (graph.num_edges, width):
-                raise ArgumentError(
-                    f"edge_attr must have shape [m, edge_channels] = [{graph.num_edges}, {width}], got "
-                    f"{list(given.shape)}"
-                )
         return attr
 
     def _embed(
@@ -387,16 +354,7 @@ class RFPModel(nn.Module):
     @full_precision
     def _fixed_encoding(self, number: int, data: Any, graph: Graph) -> Tensor:
         transform = self.fixed[number]
-        stored: Tensor | None = None if transform.attr_name is None else getattr(data, transform.attr_name, None)
-        if stored is None:
-            with torch.no_grad():
-                stored = transform.encode_nodes(graph, data.x if transform.needs_x else None)
-        width = transform.width(self._raw_features)
-        if stored.shape[1:] != (width,):
-            raise ArgumentError(
-                f"the graph's {transform.attr_name} must have the shape [n, {width}] that {transform} gives it, got "
-                f"{list(stored.shape)}: store it anew by precompute, or under an attr_name of its own"
-            )
+        stored = stored_or_computed(data, transform, graph, transform.width(self._raw_features))
         if self.training and isinstance(transform, AddEigenvectorPE) and not getattr(data, "signs_drawn", False):
             stored = self._flipped(number, stored, graph)
         return stored
