@@ -12,7 +12,7 @@ from rfp.reproduce.execute import NoRoomError, apart_by_seed, dearest_last, miss
 from rfp.reproduce.tables import TABLES
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
-from rfp.train.runs import OutOfTime
+from rfp.train.workspace import OutOfTime
 from tests.reproduce.results import made_up
 
 PART = TABLES[2].only(["mlp", "gcn"], ["cornell", "texas"])

@@ -18,7 +18,7 @@ from rfp.train.halving_choice import recorded_runs
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.node_halving import halve
 from rfp.train.results import RunRecord, Trial, read_result
-from rfp.train.runs import OutOfTime
+from rfp.train.workspace import OutOfTime
 
 CPU = torch.device("cpu")
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}

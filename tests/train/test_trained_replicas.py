@@ -14,8 +14,8 @@ from rfp.train import RunConfig, Workspace, run
 from rfp.train.checkpoints import OWN, identity, write_checkpoint
 from rfp.train.node_grid import NodeTrainer
 from rfp.train.results import Result
-from rfp.train.runs import OutOfTime
 from rfp.train.trained_replicas import KeptReplicas, Replica, TrainedReplica, examine, validation_scores
+from rfp.train.workspace import OutOfTime
 from tests.train.club_replicas import CLUB, CPU, MODEL, RFP, config
 
 LEARNED = {**RFP, "operators": ["learned"]}

@@ -15,7 +15,7 @@ from rfp.reproduce.spec import Cell, Column
 from rfp.train.halving_choice import unfinished
 from rfp.train.results import Result
 from rfp.train.run_config import RunConfig
-from rfp.train.runs import OutOfTime
+from rfp.train.workspace import OutOfTime
 
 RunCell = Callable[[RunConfig, Sequence[int], Sequence[int]], Result]
 """From a config, seeds and splits to a result; skips what its result file has."""

@@ -2,7 +2,8 @@
 
 from rfp.train.results import Result, RunRecord, read_result, read_results
 from rfp.train.run_config import RunConfig, TrainingConfig, read_config
-from rfp.train.runs import OutOfTime, Workspace, run
+from rfp.train.runs import run
+from rfp.train.workspace import OutOfTime, Workspace
 
 __all__ = [
     "OutOfTime",
