@@ -14,7 +14,7 @@ ROOT = Path(rfp.__file__).parent
 ORDER = [
     ["_version", "available", "errors", "hashing", "kernel_looks", "memo", "pages", "precision", "ragged", "rounding"],
     ["atomic", "csr", "durations", "environment", "plain_values", "triton_last_program", "triton_launch"],
-    ["compiled", "triton_hashing"],
+    ["compiled", "node_offsets", "triton_hashing"],
     ["triton_norms", "triton_pattern"],
     ["graph", "triton_features"],
     ["edge_table", "features", "operators", "normalization"],
@@ -206,7 +206,7 @@ def test_encoding_a_small_file_loads_what_it_uses(tmp_path: Path) -> None:
     loaded = _loaded_by_encoding(edges, tmp_path / "e.npy")
     unused = {"polars", "scipy", "sympy", "llvmlite", "rfp.partitioned"}
     assert not loaded & (unused | set(NOT_AT_IMPORT) - {"typer"})
-    assert len(loaded - loaded_by("import torch, typer")) < 160
+    assert len(loaded - loaded_by("import torch, typer")) < 165
 
 
 def test_public_names_win_over_submodules() -> None:

@@ -12,7 +12,8 @@ from torch import Tensor
 from rfp.available import is_frame, is_scipy_sparse
 from rfp.edge_table.table_options import LoadedGraph
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, batch_graphs, check_batch, check_offsets_form, offsets_of_batch
+from rfp.graph import Graph, batch_graphs
+from rfp.node_offsets import check_batch, check_offsets_form, offsets_of_batch
 
 
 def as_graph(graph: Any, *, weight: Any = None) -> Graph:

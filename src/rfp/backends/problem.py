@@ -13,7 +13,8 @@ from torch import Tensor
 
 from rfp.errors import ArgumentError
 from rfp.features import random_features
-from rfp.graph import Graph, check_offsets
+from rfp.graph import Graph
+from rfp.node_offsets import check_offsets
 from rfp.normalization import Events, NormalizationChoice, column_lengths
 from rfp.operator_norms import rounding_norm
 from rfp.operators import Operator, as_operators, check_within_graphs, factors

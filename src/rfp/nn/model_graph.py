@@ -11,7 +11,8 @@ from torch import Tensor
 
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_index, check_batch, check_offsets_form, offsets_of_batch
+from rfp.graph import Graph, as_index
+from rfp.node_offsets import check_batch, check_offsets_form, offsets_of_batch
 
 # Attributes of a PyG batch with one row for each node.
 _NODE_ATTRIBUTES = ("x", "z", "pos")
