@@ -98,16 +98,30 @@ def test_a_folder_that_could_not_hold_results_is_told_before_the_work(
     check_folder(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []  # nothing is made
     file = tmp_path / "file"
-    file.touch()
+    file.touch(mode=0o777)  # may be written and run, and is no folder
     for folder in (file, file / "inside"):
-        for look in (check_folder, make_folder):
-            with pytest.raises(FileError, match=f"{folder}: cannot be used as a folder .*; give another"):
-                look(folder)
+        with pytest.raises(
+            FileError, match=rf"{folder}: cannot be used as a folder \({file} is a file\); give another"
+        ):
+            check_folder(folder)
+        with pytest.raises(FileError, match=f"{folder}: cannot be used as a folder .*; give another"):
+            make_folder(folder)
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     monkeypatch.setattr("os.access", lambda place, mode: False)  # root may write anywhere
     with pytest.raises(FileError, match=r"c: cannot be used as a folder \(.* cannot be written to\)"):
         check_folder(tmp_path / "c")
+
+
+def test_a_folder_that_is_there_and_cannot_be_looked_into_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("os.scandir", closed)  # root may look into any
+    with pytest.raises(FileError, match=rf"{tmp_path}: cannot be used as a folder \(Permission denied\); give another"):
+        make_folder(tmp_path)
 
 
 def dead_process() -> int:

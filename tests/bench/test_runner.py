@@ -54,8 +54,12 @@ def test_a_folder_that_cannot_hold_the_result_is_told_before_anything_is_measure
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr("rfp.bench.runner.run_cases", lambda *_, **__: pytest.fail("was measured"))
-    done = CliRunner().invoke(app, ["bench", "tiny", "-o", str(tmp_path / "file" / "inside")])
-    assert isinstance(done.exception, FileError)
+    monkeypatch.setattr("rfp.bench.partitioned.measure_partitioned", lambda *_, **__: pytest.fail("was measured"))
+    inside = str(tmp_path / "file" / "inside")
+    for arguments in (["tiny", "-o", inside], ["partitioned", "-o", inside], ["partitioned", "--folder", inside]):
+        done = CliRunner().invoke(app, ["bench", *arguments])
+        assert isinstance(done.exception, FileError)
+        assert "is a file); give another" in str(done.exception)
 
 
 @pytest.mark.usefixtures("tiny")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import rfp.train
 from rfp.cli.main import app
+from rfp.errors import FileError
 from rfp.train import Result, RunConfig, RunRecord
 from rfp.train.results import Trial
 from rfp.train.search import SearchSettings
@@ -71,6 +72,14 @@ def test_wrong_command_lines(fake: FakeRun, tmp_path: Path) -> None:
     assert "--grid must be config or paper, got 'all'" in rfp_search("zinc", "--grid", "all", code=2)
     text = rfp_search("zinc", "--grid", "paper", "--sampler", "random", code=2)
     assert "sampler must be one of 'auto', 'grid', 'tpe'" in text
+
+
+@pytest.mark.parametrize("option", ["--results", "--checkpoints"])
+def test_a_folder_that_cannot_be_one_is_told_before_the_search(fake: FakeRun, tmp_path: Path, option: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=r"inside: cannot be used as a folder \(.*file is a file\)"):
+        rfp_search("zinc", "--grid", "paper", option, tmp_path / "file" / "inside")
+    assert not hasattr(fake, "config")
 
 
 def test_a_real_search_of_a_node_task(tmp_path: Path) -> None:

@@ -92,6 +92,18 @@ def test_dry_run_and_render_only_train_nothing(fake: FakeRun, tmp_path: Path) ->
     assert lines[0].endswith("to run: 20 of 70")
 
 
+@pytest.mark.parametrize("option", ["--results", "--checkpoints", "--output"])
+def test_a_folder_that_cannot_be_one_is_told_before_anything_is_trained(
+    fake: FakeRun, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").touch()
+    inside = tmp_path / "file" / "inside"
+    folder, more = (inside, []) if option == "--results" else (tmp_path / "r", [option, inside])
+    with pytest.raises(FileError, match=r"inside.*: cannot be used as a folder \(.*file is a file\); give another"):
+        rfp_table("2", *PART, *more, folder=folder)
+    assert fake.asked == []
+
+
 def test_json_and_output_folder(fake: FakeRun, tmp_path: Path) -> None:
     report = json.loads(rfp_table("2", *PART, "--json", "-o", tmp_path / "out", folder=tmp_path / "r"))
     assert (report["table"], len(report["cells"])) == ("2-part", 4)

@@ -146,6 +146,8 @@ def test_files_of_parts_nodes_and_negatives(tmp_path: Path) -> None:
     config = {"path": str(folder), "level": "link", "negatives": "uniform"}
     with pytest.raises(ArgumentError, match="num_splits=2 is of random splits, and this data comes with its split"):
         load({**config, "num_splits": 2})
+    again = load({**config, "random_split": [0.5, 0.25, 0.25], "num_splits": 2})  # which are not those of the files
+    assert (again.num_splits, again.num_rows) == (2, 4)
     task = load(config)
     assert task.links is not None
     assert task.links.names == (5, 4, 3, 1, 7)

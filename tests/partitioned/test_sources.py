@@ -241,6 +241,9 @@ def test_standard_input_and_strange_folders_are_refused(tmp_path: Path) -> None:
         encode_files(tmp_path / "edges.txt", tmp_path, **ARGUMENTS)
     with pytest.raises(FileError, match="no such file"):
         encode_files(tmp_path / "none.txt", tmp_path / "new", **ARGUMENTS)
+    for place in (tmp_path / "edges.txt", tmp_path / "edges.txt" / "inside"):
+        with pytest.raises(FileError, match=rf"{place}: cannot be used as a folder \(.*\); give another"):
+            encode_files(tmp_path / "edges.txt", place, **ARGUMENTS)
 
 
 @pytest.mark.parametrize("name", ["graph", "states"])

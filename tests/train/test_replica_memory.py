@@ -197,6 +197,7 @@ def test_a_cpu_trains_as_many_together_as_have_states_that_are_not_fresh_every_t
     five = {"trajectories": "dss", "encodings": [{**RFP, "num_trajectories": 5}]}
     assert number(2_708, hidden_channels=128, **five) == 4
     assert number(65_536, hidden_channels=128) == 1  # exactly 32 MiB is too much for any, and one must be trained
+    assert number(65_536, hidden_channels=64) == 1  # two of them would be exactly as much
     assert number(65_535, hidden_channels=64) == 2
 
 

@@ -79,14 +79,16 @@ def bench(
     Example: `rfp bench scaling -o bench-results --plot scaling.png`, and after a change
     `rfp bench scaling -o after --compare bench-results/<machine>.csv`
     """
+    from rfp.atomic import check_folder
+
+    check_folder(output)
     if cases == ["partitioned"]:
+        check_folder(folder)
         bench_partitioned(int(largest), folder, output, plot, as_json=as_json)
         return
-    from rfp.atomic import check_folder
     from rfp.bench import result_file
     from rfp.environment import find_device
 
-    check_folder(output)
     past = None if compare is None else (result_file.read_rows(compare), result_file.machine(compare))
     rows, facts, path = _measured(cases or list(NAMES), find_device(device).type, data_root, output, only)
     typer.echo(f"written to {path}", err=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from rfp.atomic import check_folder
 from rfp.cli.options import training as options
 from rfp.cli.options.device import Device
 from rfp.cli.options.output import Quiet
@@ -122,6 +123,7 @@ def table(
         return
     failed = 0
     if not render_only:
+        check_folder(folder)  # a rendering alone writes at once
         with options.workspace(
             data_root=data_root, results=results, checkpoints=checkpoints, device=device, quiet=quiet
         ) as where:
