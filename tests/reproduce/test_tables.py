@@ -27,8 +27,9 @@ from rfp.reproduce.paper import paper_numbers
 from rfp.reproduce.spec import Cell
 from rfp.reproduce.tables import TABLES
 from rfp.train import read_result, read_results
-from rfp.train.halving import IN_PROGRAM, SCREEN, outer_values, point_text, tried_also
+from rfp.train.halving import IN_PROGRAM
 from rfp.train.halving_choice import choices
+from rfp.train.halving_plan import SCREEN, outer_values, point_text, tried_also
 from rfp.train.results import Result
 
 RESULTS = Path(__file__).parents[2] / "results"

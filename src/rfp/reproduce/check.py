@@ -13,8 +13,8 @@ from typing import Any
 from rfp.reproduce.compare import compare, edges
 from rfp.reproduce.render import as_csv
 from rfp.reproduce.tables import TABLES
-from rfp.train.halving import tried_values
 from rfp.train.halving_choice import choices, decided, recorded_runs, unfinished, unrecorded
+from rfp.train.halving_plan import tried_values
 from rfp.train.results import Result, by_key, read_result
 
 # Below a folder of this name are results of tuning, which have no test score.

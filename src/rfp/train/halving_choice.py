@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from rfp.train.halving import FINAL, IN_PROGRAM, Halving, Pair, apart_text, next_step, outer_values, point_text
+from rfp.train.halving import IN_PROGRAM, Halving, Pair
+from rfp.train.halving_plan import FINAL, apart_text, next_step, outer_values, point_text
 from rfp.train.results import Result, RunRecord, Trial
 from rfp.train.run_config import RunConfig
 

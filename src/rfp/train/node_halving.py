@@ -1,4 +1,4 @@
-"""Successive halving of node tasks: runs the plan of :mod:`rfp.train.halving`, then tests what was chosen."""
+"""Successive halving of node tasks: runs :mod:`rfp.train.halving_plan`, then tests what was chosen."""
 
 from __future__ import annotations
 
@@ -8,18 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rfp.errors import ArgumentError, NumericalError
-from rfp.train.halving import (
-    FINAL,
-    IN_PROGRAM,
-    Halving,
-    HalvingStep,
-    final_step,
-    next_step,
-    outer_values,
-    point_text,
-    tried_also,
-)
+from rfp.train.halving import IN_PROGRAM, Halving
 from rfp.train.halving_choice import choices, decided
+from rfp.train.halving_plan import FINAL, HalvingStep, final_step, next_step, outer_values, point_text, tried_also
 from rfp.train.node_grid import NodeTrainer, mean_validation
 from rfp.train.results import RunRecord, Trial
 from rfp.train.run_config import RunConfig

@@ -15,8 +15,9 @@ from rfp.data.loaded import LoadedTask
 from rfp.environment import environment
 from rfp.errors import ArgumentError
 from rfp.train.checkpoints import check_data
-from rfp.train.halving import Halving, takes_up
+from rfp.train.halving import Halving
 from rfp.train.halving_choice import recorded_runs, unfinished
+from rfp.train.halving_plan import takes_up
 from rfp.train.lightning_run import fit
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.node_halving import halve
