@@ -8,10 +8,10 @@ LOOK = """
 import warnings
 import torch
 from torch import nn
-from rfp.train import adam_agrees, optimizer, triton_replica_adam
+from rfp.train import adam_agrees, triton_replica_adam
 from rfp.train.optimizer import ReplicaAdam
 
-optimizer.kernel_takes = lambda parameters: True
+adam_agrees.kernel_takes = lambda parameters: True
 adam_agrees._SIZES = (1, 40)
 right = triton_replica_adam.launch_replica_adam
 calls = []
@@ -24,7 +24,7 @@ def updated(launch, decoupled=False):
     adam.keep()
     for _ in range(2):
         p.grad = p.detach() ** 2
-        adam.step(torch.tensor([True, False]))
+        adam.step(torch.tensor([True, False]), by_kernel=adam_agrees.kernel_updates(adam))
     return torch.cat([p.detach(), *adam.kept])
 
 
@@ -35,9 +35,9 @@ def counted(p, *others, **more):
 
 expected = {}
 for decoupled in (False, True):
-    optimizer.kernel_takes = lambda parameters: False
+    adam_agrees.kernel_takes = lambda parameters: False
     expected[decoupled] = updated(right, decoupled)
-    optimizer.kernel_takes = lambda parameters: True
+    adam_agrees.kernel_takes = lambda parameters: True
     # A right kernel is looked at once, and then used.
     with warnings.catch_warnings():
         warnings.simplefilter("error")

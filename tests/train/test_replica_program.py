@@ -15,6 +15,7 @@ from rfp.data import LoadedTask, load
 from rfp.errors import ArgumentError
 from rfp.nn import RFPModel
 from rfp.nn.counted_draws import training_seed
+from rfp.train.optimizer import ReplicaAdam
 from rfp.train.replica_program import ReplicaProgram
 from rfp.train.search import SearchSettings
 from rfp.train.trained_replicas import Replica
@@ -38,6 +39,19 @@ def test_a_trained_program_holds_its_weights_alone(club: LoadedTask) -> None:
     program.fit()
     assert len(fixed) > 3 * len(list(program.model.parameters()))
     assert not any(seen() is not None for seen in fixed)
+
+
+@pytest.mark.parametrize("there_is_one", [False, True])
+def test_the_kernel_updates_where_it_can(club: LoadedTask, monkeypatch: pytest.MonkeyPatch, there_is_one: bool) -> None:
+    asked, updated = [], []
+    monkeypatch.setattr(
+        "rfp.train.replica_program.kernel_updates", lambda adam: asked.append(adam) is None and there_is_one
+    )
+    monkeypatch.setattr(ReplicaAdam, "_step_by_kernel", lambda adam, *rest: updated.append(adam))
+    program = made(config(), club, REPLICAS, seed=0)
+    program.fit()
+    assert asked == [program.optimizer] * program.training.epochs
+    assert updated == (asked if there_is_one else [])
 
 
 @pytest.mark.parametrize("cut", [False, True])

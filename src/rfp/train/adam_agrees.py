@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rfp.kernel_looks import KernelLooks
-from rfp.train.optimizer import ReplicaAdam
+from rfp.train.optimizer import ReplicaAdam, kernel_takes
 
 # What may be lost by a few steps, relative to the numbers and to the largest step: each is rounded a few times.
 _LOST = 2e-6
@@ -14,6 +14,11 @@ _LOST = 2e-6
 _SIZES = (1, 7, 2 * 1024 + 16, 1024 + 3)
 _STEPS = 3
 _looks = KernelLooks("the kernel of Adam is", "the plain form is used")
+
+
+def kernel_updates(adam: ReplicaAdam) -> bool:
+    """Whether the kernel takes these parameters and their gradients, and computes what the plain form does."""
+    return kernel_takes(adam.parameters) and adam_agrees(adam.lr.device, decoupled=adam.decoupled)
 
 
 def adam_agrees(device: torch.device, *, decoupled: bool) -> bool:

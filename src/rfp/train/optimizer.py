@@ -21,7 +21,7 @@ class ReplicaAdam:
               p \leftarrow p - \eta_r \hat m / (\sqrt{\hat v} + \epsilon)
 
     All that changes from step to step is in tensors, so a step may be recorded as a CUDA graph. On a GPU one kernel for
-    each parameter does all of it, the keeping too (:mod:`rfp.train.triton_replica_adam`).
+    each parameter can do all of it, the keeping too (:mod:`rfp.train.triton_replica_adam`).
 
     Args:
         parameters: Each ``[R, ...]``.
@@ -75,19 +75,19 @@ class ReplicaAdam:
         self.first, self.second, self.kept = [], [], []
 
     @torch.no_grad()
-    def step(self, better: Tensor | None = None, *, by_kernel: bool | None = None) -> None:
+    def step(self, better: Tensor | None = None, *, by_kernel: bool = False) -> None:
         """One update, with the learning rates multiplied by :attr:`factor` (a schedule's).
 
         Args:
             better: Replicas whose weights are kept before they change, ``[R]`` bool: as :meth:`keep`, but where a
                 kernel updates it has them at hand, and nothing is read or written twice.
-            by_kernel: Whether a kernel updates; by default where there is one that computes what the plain form does.
+            by_kernel: Whether a kernel updates: :func:`~rfp.train.adam_agrees.kernel_updates` says where one can.
         """
         self.steps += 1
         corrections = [1 - beta**self.steps for beta in _BETAS]
         rate = self.lr * (self.factor / corrections[0])  # of the uncorrected first moment
         root = corrections[1].sqrt()
-        if self._kernel_updates() if by_kernel is None else by_kernel:
+        if by_kernel:
             self._step_by_kernel(rate, root, better)
             return
         if better is not None:
@@ -129,14 +129,6 @@ class ReplicaAdam:
                 eps=_EPS,
                 decoupled=self.decoupled,
             )
-
-    def _kernel_updates(self) -> bool:
-        """Whether the kernel takes these parameters, and computes what the plain form does."""
-        if not kernel_takes(self.parameters):
-            return False
-        from rfp.train.adam_agrees import adam_agrees  # which compares with what is here
-
-        return adam_agrees(self.lr.device, decoupled=self.decoupled)
 
 
 def kernel_takes(parameters: Sequence[Tensor]) -> bool:

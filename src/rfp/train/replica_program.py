@@ -17,6 +17,7 @@ from rfp.nn.encoder import RandomFeaturePropagation
 from rfp.nn.kinds import KINDS
 from rfp.nn.replicated import DropoutMasks, dropout_masks, set_weights
 from rfp.precision import matmul_precision
+from rfp.train.adam_agrees import kernel_updates
 from rfp.train.draws import EvaluationDraws, TrainingDraws, TrainingSigns
 from rfp.train.fixed_encodings import fixed_encodings
 from rfp.train.optimizer import ReplicaAdam
@@ -209,7 +210,7 @@ class ReplicaProgram:
         loss.sum().backward()  # type: ignore[no-untyped-call]
         if self.training.gradient_clip:
             self._clip()
-        self.optimizer.step(better)
+        self.optimizer.step(better, by_kernel=kernel_updates(self.optimizer))
         return loss.detach()
 
     def _clip(self) -> None:
