@@ -1,5 +1,6 @@
 """Files larger than memory: the same graph, names and encoding as when they are read whole."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,18 @@ def test_a_graph_in_memory_goes_on_with_a_folder_made_from_files_if_its_weights_
     for other in (None, graph.edge_weight * 2):
         with pytest.raises(FileError, match="the edges of the graph there have other weights"):
             encode(rfp.Graph(graph.edge_index, 4, other), tmp_path / "store", **ARGUMENTS)
+    manifest = tmp_path / "store" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    assert isinstance(content["graph"].pop("weights"), int)
+    manifest.write_text(json.dumps(content))  # as in folders of earlier versions, which do not say
+    assert encode(graph, tmp_path / "store", **ARGUMENTS).complete
+
+
+def test_a_weight_of_zero_has_no_sign(tmp_path: Path) -> None:
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    for zero in (0.0, -0.0):
+        graph = rfp.Graph(edges, 3, torch.tensor([zero, zero, 2.0, 2.0]))
+        assert encode(graph, tmp_path / "store", **ARGUMENTS).complete
 
 
 def test_names_of_an_attempt_that_failed_are_not_those_of_the_next(tmp_path: Path) -> None:
