@@ -391,6 +391,20 @@ def test_refusals(call: Any, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("how", ["extend", "replay", "load"])
+def test_a_trajectory_with_new_nodes_is_known_however_it_comes(how: str, tmp_path: Path) -> None:
+    t = normalised(normalization="none")
+    larger = rfp.Graph(torch.cat([t.graph.edge_index, torch.tensor([[16, 0], [0, 16]])], dim=1), 17)
+    grown = t.replay(larger) if how == "replay" else t.extend(torch.tensor([[16], [0]]))
+    if how == "load":
+        grown.save(tmp_path / "t.npz")
+        grown = rfp.new_nodes.load(tmp_path / "t.npz")
+    for call in (products.diagonal, lambda t: products.pairs(t, torch.tensor([[0], [1]]))):
+        with pytest.raises(ArgumentError, match=r"nodes were added to this trajectory, .*; give its graph"):
+            call(grown)
+    assert torch.isfinite(products.diagonal(grown.graph, num_channels=4).value).all()
+
+
 def test_types_by_name() -> None:
     for estimate in (products.diagonal, products.return_probabilities):
         by_name, itself = (estimate(ladder(), dtype=dtype, seed=3) for dtype in ("float64", torch.float64))

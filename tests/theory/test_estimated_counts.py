@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -53,6 +55,23 @@ def test_cycles4(clustered: nx.Graph, deflation: int) -> None:
     assert got.per_node is not None
     assert got.per_node_standard_error is not None
     assert_close_to(got.per_node.numpy(), got.per_node_standard_error.numpy(), per_node)
+
+
+@pytest.mark.parametrize("deflation", [0, 2])
+@pytest.mark.parametrize(
+    ("count", "graph", "expected"),
+    [
+        (count_triangles, nx.complete_graph(4), 4),
+        (count_cycles4, nx.complete_graph(4), 3),
+        (partial(count_walks, length=4), nx.path_graph(3), 8),  # of A^4 the diagonal is 2, 4, 2
+    ],
+)
+def test_equal_graphs_of_a_batch_count_as_different_ones(
+    count: Any, graph: nx.Graph, expected: int, deflation: int
+) -> None:
+    found = count([graph] * 6, num_samples=4000, deflation=deflation, seed=0)
+    assert 0 < found.standard_error < 0.05 * 6 * expected
+    assert abs(found.value - 6 * expected) < 4 * found.standard_error
 
 
 def test_epsilon_bounds_the_count_not_the_trace(clustered: nx.Graph) -> None:
