@@ -117,7 +117,7 @@ def stored_or_computed(data: Any, transform: NodeEncodingTransform, graph: Graph
         data: May have it under the name of the transform.
         transform: Which.
         graph: That of the data.
-        width: What :meth:`~rfp.transforms.NodeEncodingTransform.width` says of it.
+        width: What the transform says of its own width.
 
     Raises:
         ArgumentError: What is stored is of another width.
