@@ -60,6 +60,14 @@ def test_a_random_split_shows_training_edges_alone() -> None:
     assert positives(load({**CLUB, "num_splits": 3}).at_split(1), "test") == seen[1]
 
 
+@pytest.mark.parametrize("metric", ["roc_auc", "average_precision"])
+def test_before_a_split_is_chosen_the_answers_are_links_alone_which_is_no_error(metric: str) -> None:
+    task = load({**CLUB, "metric": metric})
+    assert task.y.unique().tolist() == [1]
+    task.check_parts(0)  # its negatives come later
+    assert task.at_split(0).held_out is not None
+
+
 def test_a_k_beyond_the_number_of_negatives_is_noted() -> None:
     """Of 78 edges 4 are for validation and 8 for the test, each with as many negatives: all are among the best 100."""
     for metric, says in (("hits@100", "val (4) and test (8)"), ("hits@10", "val (4) and test (8)"), ("roc_auc", "")):

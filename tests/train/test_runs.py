@@ -336,7 +336,9 @@ def test_a_node_without_a_label_is_in_the_graph_and_in_no_part(tmp_path: Path, e
 
 
 @pytest.mark.parametrize("part", ["val", "test"])
-def test_a_part_with_one_answer_alone_is_told_before_training(tmp_path: Path, part: str) -> None:
+def test_a_part_with_one_answer_alone_is_told_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
     """There is no ROC-AUC of it: told after all epochs, and of no part in particular, it cost the training."""
     edges = torch.tensor([[0, 1], [1, 0]])
     answers = {name: [0, 0] if name == part else [0, 1] for name in ("train", "val", "test")}
@@ -347,8 +349,12 @@ def test_a_part_with_one_answer_alone_is_told_before_training(tmp_path: Path, pa
     torch.save(graphs, tmp_path / "graphs.pt")
     workspace = Workspace(results=tmp_path, checkpoints=tmp_path / "c", device="cpu")
     settings = config({"path": str(tmp_path / "graphs.pt"), "kind": "binary"})
-    with pytest.raises(ArgumentError, match=f"the {part} part of split 0 of 'graphs' has no target with both answers"):
-        run(settings, workspace=workspace)
+    searched = replace(settings, search={"training.lr": (1e-3, 1e-2)})
+    with monkeypatch.context() as patched:
+        patched.setattr("rfp.train.runs.fit", lambda *_, **__: pytest.fail("was trained"))
+        for asked in (settings, searched):  # a search would look at the test part when it has chosen
+            with pytest.raises(ArgumentError, match=f"the {part} part of split 0 of 'graphs' has no target with both"):
+                run(asked, workspace=workspace)
     assert not (tmp_path / "c").exists()
     if part == "test":  # which is let alone while values are tried
         assert run(settings, workspace=workspace, test=False).runs
