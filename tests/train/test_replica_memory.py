@@ -1,7 +1,7 @@
 """Replicas on a CPU take no more memory than they may: how much they need is known before they are made."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -217,3 +217,28 @@ def test_what_is_quick_in_parts_is_trained_in_parts_with_the_same_scores(
     # How far it is counts all of them: it never falls back, and ends where all are done.
     assert ticks == sorted(ticks)
     assert ticks[-1] == (6, 6)
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", [2, 2, 2]), ("meta", [6])])
+def test_a_gpu_trains_all_together(
+    club: LoadedTask, monkeypatch: pytest.MonkeyPatch, device: str, expected: list[int]
+) -> None:
+    """What is quick is so for a CPU; any other device has the largest program that fits."""
+    sizes: list[int] = []
+
+    class Program:
+        def __init__(self, replicas: Sequence[Replica]) -> None:
+            self.replicas = list(replicas)
+
+        def fit(self, tick: Callable[[int], None]) -> None:
+            sizes.append(len(self.replicas))
+
+        def trained(self, *, predict: bool) -> list[Replica]:
+            return self.replicas
+
+    monkeypatch.setattr("rfp.train.node_grid.quick_number", lambda model, num_nodes: 2)
+    monkeypatch.setattr(NodeTrainer, "_builder", lambda trainer, config, group: Program)
+    trainer = NodeTrainer(config(search=SEARCH), club, torch.device(device))
+    done = trainer.train({}, pairs=trainer.pairs, splits=[0, 1, 2], seeds=[0])
+    assert [one.split for one in done] == [0, 1, 2, 0, 1, 2]
+    assert sizes == expected
