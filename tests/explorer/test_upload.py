@@ -53,6 +53,11 @@ def test_good_files(page: Page, tmp_path: Path) -> None:
     assert page.upload("ring.csv", RING).json()["key"] == ring  # the same file is the same graph
     renamed = page.upload("ring.csv", RING.replace(b"n0", b"ann")).json()["key"]  # and one with another name is not
     assert page.json(f"graphs/{renamed}/ids")[:3] == ["ann", "n1", "n2"]
+    # Nor is one with the same entries that says it is directed.
+    both = graphml.replace(b"undirected", b"directed").replace(b"<edge", b'<edge source="b" target="a"/><edge')
+    one, other = (page.upload("two.graphml", body).json()["key"] for body in (graphml, both))
+    assert [page.json(f"graphs/{key}")["num_edges"] for key in (one, other)] == [1, 2]
+    assert one != other
 
 
 @pytest.mark.parametrize(

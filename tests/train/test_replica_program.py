@@ -41,6 +41,14 @@ def test_a_trained_program_holds_its_weights_alone(club: LoadedTask) -> None:
     assert not any(seen() is not None for seen in fixed)
 
 
+def test_the_test_part_is_not_looked_at(club: LoadedTask) -> None:
+    without = replace(club, masks={**club.masks, "test": torch.zeros_like(club.masks["test"])})
+    found, expected = (made(config(), task, REPLICAS, seed=0) for task in (without, club))
+    for program in (found, expected):
+        program.fit()
+    assert [one.best_val for one in found.trained()] == [one.best_val for one in expected.trained()]
+
+
 @pytest.mark.parametrize("there_is_one", [False, True])
 def test_the_kernel_updates_where_it_can(club: LoadedTask, monkeypatch: pytest.MonkeyPatch, there_is_one: bool) -> None:
     asked, updated = [], []
