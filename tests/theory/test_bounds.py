@@ -98,3 +98,11 @@ def test_large_and_directed_graphs_are_refused(directed: Graph) -> None:
         rank(nx.empty_graph(MAX_DENSE_NODES + 1))
     with pytest.raises(ArgumentError, match="must be symmetric"):
         rho(directed)
+
+
+def test_the_power_is_an_integer_numpy_s_too() -> None:
+    graph = nx.complete_graph(4)
+    assert rho(graph, power=np.int64(3)) == rho(graph, power=3)
+    for power in (-1, 2.5, True):
+        with pytest.raises(ArgumentError, match="power must be an integer of at least 0, got"):
+            rho(graph, power=power)
