@@ -161,6 +161,23 @@ def test_what_cannot_be_read_is_refused(form: Any, message: str) -> None:
         as_graph(form)
 
 
+def test_what_a_mask_hides_is_not_read() -> None:
+    hidden = [[0, 1, 0], [0, 0, 0]]
+    for form in (np.ma.masked_array(EDGES, hidden), np.ma.masked_array(np.eye(3), np.eye(3) > 0)):
+        with pytest.raises(
+            GraphError, match=r"is a masked array with missing entries \([13] of [69]\); leave them out"
+        ):
+            as_graph(form)
+    with pytest.raises(GraphError, match="edge_index is a masked array"):
+        as_graph((np.ma.masked_array(EDGES, hidden), 3))
+    weight = np.ma.masked_array(WEIGHT, hidden[0])
+    data = Data(edge_index=torch.from_numpy(EDGES), num_nodes=3)
+    for graph in (EDGES, as_graph(EDGES), data):
+        with pytest.raises(GraphError, match="edge_weight is a masked array with missing"):
+            as_graph(graph, weight=weight)
+    assert dense(np.ma.masked_array(EDGES), weight=np.ma.masked_array(WEIGHT)) == DENSE
+
+
 def rings(*sizes: int) -> Batch:
     return Batch.from_data_list(
         [Data(edge_index=torch.tensor([[*range(n)], [*range(1, n), 0]]), num_nodes=n) for n in sizes]

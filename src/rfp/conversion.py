@@ -12,7 +12,7 @@ from torch import Tensor
 from rfp.available import is_frame, is_scipy_sparse
 from rfp.edge_table.table_options import LoadedGraph
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph, batch_graphs
+from rfp.graph import Graph, batch_graphs, refuse_masked
 from rfp.node_offsets import check_batch, check_offsets_form, offsets_of_batch
 
 
@@ -46,7 +46,7 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
         case "graph":
             return _reweighted(graph if isinstance(graph, Graph) else graph.graph, weight)
         case "pair":
-            return Graph(_edge_index(graph[0]), _num_nodes(graph[1]), _weights(weight))
+            return Graph(_edge_index(graph[0]), _num_nodes(graph[1]), edge_weights(weight))
         case "networkx":
             return _from_networkx(graph, weight)
         case "pyg":
@@ -59,7 +59,7 @@ def as_graph(graph: Any, *, weight: Any = None) -> Graph:
             )
         case "edge_index":
             edge_index = _edge_index(graph)
-            return Graph(edge_index, _known_size(graph) or _least_size(edge_index), _weights(weight))
+            return Graph(edge_index, _known_size(graph) or _least_size(edge_index), edge_weights(weight))
         case "matrix":
             return _no_weights_beside(_from_matrix(graph), weight)
         case "frame":
@@ -155,17 +155,20 @@ def _least_size(edge_index: Tensor) -> int:
 def _edge_index(values: Any) -> Tensor:
     if isinstance(values, Tensor):
         return values.as_tensor() if hasattr(values, "as_tensor") else values
+    refuse_masked(values, "edge_index")
     if values.dtype.kind not in "iu":
         raise GraphError(f"edge_index must hold integers, got {values.dtype}; convert it with .astype(np.int64)")
     return torch.from_numpy(np.ascontiguousarray(values.astype(np.int64, casting="same_kind", copy=False)))
 
 
-def _weights(weight: Any) -> Tensor | None:
+def edge_weights(weight: Any) -> Tensor | None:
     """Weights given as values."""
     if weight is None:
         return None
     if isinstance(weight, str):
         raise ArgumentError(f"weight must hold one value for each edge, for edge_index has no names; got {weight!r}")
+    if not isinstance(weight, Tensor):
+        refuse_masked(weight, "edge_weight")
     values = weight.detach() if isinstance(weight, Tensor) else torch.from_numpy(np.array(weight, dtype=np.float64))
     if values.is_complex():
         raise GraphError("weights must be real, got complex numbers; take their absolute values")
@@ -175,7 +178,7 @@ def _weights(weight: Any) -> Tensor | None:
 def _reweighted(graph: Graph, weight: Any) -> Graph:
     if weight is None:
         return graph
-    reweighted = Graph(graph.edge_index, graph.num_nodes, _weights(weight), graph.ptr)
+    reweighted = Graph(graph.edge_index, graph.num_nodes, edge_weights(weight), graph.ptr)
     return reweighted if graph.known_keys is None else reweighted.with_keys(graph.known_keys)
 
 
@@ -194,6 +197,7 @@ def _from_matrix(matrix: Any) -> Graph:
         import scipy.sparse as sp
 
         _refuse_complex(np.iscomplexobj(matrix))
+        refuse_masked(matrix, "the matrix")
         listed = sp.coo_array(matrix)
         edge_index = torch.from_numpy(np.stack([listed.row, listed.col]).astype(np.int64))
         return _from_entries(edge_index, torch.from_numpy(listed.data.astype(np.float64)), matrix.shape)
@@ -220,7 +224,7 @@ def _from_pyg(data: Any, weight: Any) -> Graph:
     values = getattr(data, name, None) if weight is None or isinstance(weight, str) else weight
     if isinstance(weight, str) and values is None:
         raise ArgumentError(f"weight={weight!r}: the graph has no such attribute; it has {', '.join(data.keys())}")
-    values = _weights(values)
+    values = edge_weights(values)
     if values is not None and not values.is_floating_point():
         values = values.to(torch.float64)
     num_nodes = int(data.num_nodes)

@@ -372,6 +372,15 @@ def as_index(edge_index: Tensor) -> Tensor:
     return edge_index if edge_index.dtype in (torch.int32, torch.int64) else edge_index.long()
 
 
+def refuse_masked(values: Any, what: str) -> None:
+    """Raise where entries of a NumPy masked array are missing: what reads one reads the numbers under its mask."""
+    if np.ma.is_masked(values):
+        raise GraphError(
+            f"{what} is a masked array with missing entries ({np.ma.count_masked(values)} of {np.size(values)}); leave "
+            "them out, or give values for them with .filled()"
+        )
+
+
 def from_scipy(matrix: Any, ptr: Tensor | None = None, weighted: bool | None = None, device: Any = "cpu") -> Graph:
     """The graph of an adjacency matrix; ``weighted=None`` leaves the weights out where all entries are 1."""
     import scipy.sparse as sp

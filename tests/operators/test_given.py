@@ -28,6 +28,11 @@ def test_matrices_of_any_kind(layout: str) -> None:
     np.testing.assert_allclose(operator.to_dense(), matrix)
 
 
+def test_a_matrix_with_masked_entries_is_refused() -> None:
+    with pytest.raises(GraphError, match="an operator is a masked array with missing"):
+        from_matrix(np.ma.masked_array(np.ones((3, 3)), np.eye(3) > 0), torch.float64)
+
+
 BAD_NAMES = ["laplacian", "Adjacency", "adjacency.t", "adjacency^", "adjacency^0", "adjacency.T.sym"]
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rfp
+from rfp.errors import GraphError
 from rfp.features import random_features
 
 from .dense_twin import arrivals, block, communities, dense_adjacency, dense_operator, directed_weighted, encoded
@@ -192,3 +193,11 @@ def test_trajectories_that_cannot_be_extended_say_why() -> None:
     S = rfp.operators.from_name("adjacency", graph)
     with pytest.raises(rfp.ArgumentError, match=r"rfp\.encode"):
         rfp.propagate(S, torch.ones(40, 2), num_steps=1).extend([[40], [1]])
+
+
+def test_what_a_mask_hides_is_not_read() -> None:
+    t = rfp.encode(rfp.Graph(torch.tensor([[0, 1], [1, 0]]), 2), num_channels=2, num_steps=1)
+    with pytest.raises(GraphError, match="edges is a masked array"):
+        t.extend(np.ma.masked_array([[2], [0]], [[1], [0]]))
+    with pytest.raises(GraphError, match="edge_weight is a masked array"):
+        t.extend([[2], [0]], edge_weight=np.ma.masked_array([2.0], [1]))

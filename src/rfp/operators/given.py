@@ -12,7 +12,7 @@ from torch import Tensor
 from rfp.available import is_scipy_sparse
 from rfp.csr import CSR, from_entries
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph
+from rfp.graph import Graph, refuse_masked
 from rfp.operators.operator import DenseOperator, FunctionOperator, MatrixOperator, Operator, PowerOperator, factors
 from rfp.operators.predefined import NORMS, OPERATORS, EntryTable, parse_name
 from rfp.ragged import owners
@@ -80,6 +80,7 @@ def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperat
         return MatrixOperator(from_entries(row, col, coo.values().to(dtype), matrix.shape[0]))
     import scipy.sparse as sp
 
+    refuse_masked(matrix, "an operator")
     coo = sp.coo_array(matrix)
     entries = [torch.from_numpy(x) for x in (coo.row, coo.col, coo.data)]
     return MatrixOperator(from_entries(entries[0], entries[1], entries[2].to(dtype), matrix.shape[0]))

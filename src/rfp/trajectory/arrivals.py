@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from rfp.backends.problem import fold
+from rfp.conversion import edge_weights
 from rfp.errors import ArgumentError, GraphError
-from rfp.graph import Graph
+from rfp.graph import Graph, refuse_masked
 from rfp.operators import OPERATORS, Degrees, EntryTable, FunctionOperator, as_operator, parse_name
 from rfp.trajectory.replay import features_of_new, grown, operators_of, walk
 from rfp.trajectory.stored_states import States, StoredStates
@@ -151,6 +152,8 @@ def _matrix(row: Tensor, col: Tensor, value: Tensor, num_rows: int, num_columns:
 
 def _new_edges(old: Graph, edges: Any, num_nodes: int | None, weight: Any, directed: bool | None) -> Graph:
     """The new edges as a graph of n' nodes without the old edges."""
+    if not isinstance(edges, Tensor):
+        refuse_masked(edges, "edges")
     index = edges if isinstance(edges, Tensor) else torch.from_numpy(np.asarray(edges))
     if index.numel() == 0:
         index = torch.zeros(2, 0, dtype=torch.long)
@@ -163,7 +166,8 @@ def _new_edges(old: Graph, edges: Any, num_nodes: int | None, weight: Any, direc
             f"node {size - 1} would mean {size - n:,} new nodes, most of them without an edge; number new nodes from "
             f"{n} on, or say num_nodes"
         )
-    values = None if weight is None else torch.as_tensor(weight).to(old.device, torch.float64)
+    values = edge_weights(weight)
+    values = None if values is None else values.to(old.device, torch.float64)
     added = Graph(index.to(old.device), size, values)
     among_old = (added.edge_index < n).all(0)
     if bool(among_old.any()):
