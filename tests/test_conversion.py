@@ -164,9 +164,7 @@ def test_what_cannot_be_read_is_refused(form: Any, message: str) -> None:
 def test_what_a_mask_hides_is_not_read() -> None:
     hidden = [[0, 1, 0], [0, 0, 0]]
     for form in (np.ma.masked_array(EDGES, hidden), np.ma.masked_array(np.eye(3), np.eye(3) > 0)):
-        with pytest.raises(
-            GraphError, match=r"is a masked array with missing entries \([13] of [69]\); leave them out"
-        ):
+        with pytest.raises(GraphError, match=r"is a masked array with missing entries \([13] of [69]\)"):
             as_graph(form)
     with pytest.raises(GraphError, match="edge_index is a masked array"):
         as_graph((np.ma.masked_array(EDGES, hidden), 3))
@@ -176,6 +174,52 @@ def test_what_a_mask_hides_is_not_read() -> None:
         with pytest.raises(GraphError, match="edge_weight is a masked array with missing"):
             as_graph(graph, weight=weight)
     assert dense(np.ma.masked_array(EDGES), weight=np.ma.masked_array(WEIGHT)) == DENSE
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        ["a", "b", "c"],
+        np.array(["a", "b", "c"]),
+        np.array(["1", "2", "3"]),
+        np.array([1, None, "c"], dtype=object),
+        np.array(["2026-01-01"] * 3, dtype="datetime64[D]"),
+        [[1, 2], [3], 4],
+        {0: 1.0},
+    ],
+)
+def test_weights_that_are_no_numbers_are_refused(weight: Any) -> None:
+    data = Data(edge_index=torch.from_numpy(EDGES), num_nodes=3)
+    for graph in (EDGES, data):
+        with pytest.raises(GraphError, match="edge_weight must hold numbers"):
+            as_graph(graph, weight=weight)
+
+
+def test_weights_that_lose_nothing_are_read() -> None:
+    assert dense(EDGES, weight=np.array(WEIGHT, dtype=object)) == DENSE
+    assert dense(EDGES, weight=np.array(WEIGHT, dtype=np.float16)) == DENSE
+    with pytest.raises(GraphError, match="must be real, got complex numbers"):
+        as_graph(EDGES, weight=np.array(WEIGHT) * 1j)
+
+
+def test_a_matrix_of_objects_is_refused() -> None:
+    for entries in (np.array([["a", "b"], ["c", "d"]]), np.array([[0, "b"], [1, 0]], dtype=object)):
+        with pytest.raises(GraphError, match="a matrix must hold numbers"):
+            as_graph(entries)
+    assert dense(np.array(DENSE, dtype=object)) == DENSE
+
+
+def test_parts_of_a_graph_are_tensors() -> None:
+    edges = torch.from_numpy(EDGES)
+    with pytest.raises(GraphError, match=r"edge_index must be a tensor, got ndarray; .*rfp\.as_graph"):
+        Graph(EDGES, 3)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="edge_weight must be a tensor, got list"):
+        Graph(edges, 3, WEIGHT)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="edge_index must be a tensor, got ndarray"):
+        as_graph(Data(edge_index=EDGES, num_nodes=3))
+    layer = rfp.nn.RandomFeaturePropagation(num_channels=2, num_steps=1)
+    with pytest.raises(GraphError, match="edge_weight must be a tensor, got list"):
+        layer(edges, edge_weight=WEIGHT, num_nodes=3)
 
 
 def rings(*sizes: int) -> Batch:

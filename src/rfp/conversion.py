@@ -167,12 +167,28 @@ def edge_weights(weight: Any) -> Tensor | None:
         return None
     if isinstance(weight, str):
         raise ArgumentError(f"weight must hold one value for each edge, for edge_index has no names; got {weight!r}")
-    if not isinstance(weight, Tensor):
-        refuse_masked(weight, "edge_weight")
-    values = weight.detach() if isinstance(weight, Tensor) else torch.from_numpy(np.array(weight, dtype=np.float64))
+    values = weight.detach() if isinstance(weight, Tensor) else _weight_array(weight)
     if values.is_complex():
         raise GraphError("weights must be real, got complex numbers; take their absolute values")
     return values.squeeze(1) if values.dim() == 2 and values.size(1) == 1 else values
+
+
+def _weight_array(weight: Any) -> Tensor:
+    array = _numbers(weight, "edge_weight")
+    return torch.from_numpy(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+
+
+def _numbers(values: Any, what: str) -> np.ndarray[Any, Any]:
+    """Values as an array of numbers, one of objects in float64; neither text nor dates."""
+    refuse_masked(values, what)
+    try:
+        array = np.asarray(values)
+        array = array.astype(np.float64) if array.dtype.kind == "O" else array
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{what} must hold numbers: {error}") from error
+    if array.dtype.kind not in "biufc":
+        raise GraphError(f"{what} must hold numbers, got {array.dtype}; convert it with .astype(float)")
+    return array
 
 
 def _reweighted(graph: Graph, weight: Any) -> Graph:
@@ -196,8 +212,8 @@ def _from_matrix(matrix: Any) -> Graph:
     if not isinstance(matrix, Tensor):  # of SciPy or NumPy
         import scipy.sparse as sp
 
+        matrix = matrix if is_scipy_sparse(matrix) else _numbers(matrix, "a matrix")
         _refuse_complex(np.iscomplexobj(matrix))
-        refuse_masked(matrix, "the matrix")
         listed = sp.coo_array(matrix)
         edge_index = torch.from_numpy(np.stack([listed.row, listed.col]).astype(np.int64))
         return _from_entries(edge_index, torch.from_numpy(listed.data.astype(np.float64)), matrix.shape)

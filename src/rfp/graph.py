@@ -124,6 +124,7 @@ class Graph:
 
     def check_form(self) -> None:
         """Raise where shapes and types do not fit; nothing is read, so a GPU is not waited for."""
+        check_tensors(edge_index=self.edge_index, edge_weight=self.edge_weight)
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
             raise GraphError(f"edge_index must have shape [2, num_edges], got {list(self.edge_index.shape)}")
         if self.edge_index.is_floating_point() or self.edge_index.dtype == torch.bool:
@@ -370,6 +371,16 @@ class Graph:
 def as_index(edge_index: Tensor) -> Tensor:
     """Integers of 32 or 64 bits: smaller ones may not hold the number of every node, and some cannot be compared."""
     return edge_index if edge_index.dtype in (torch.int32, torch.int64) else edge_index.long()
+
+
+def check_tensors(**parts: Any) -> None:
+    """Raise for the first of these parts of a graph that is there and is no tensor."""
+    for name, part in parts.items():
+        if part is not None and not isinstance(part, Tensor):
+            raise GraphError(
+                f"{name} must be a tensor, got {type(part).__name__}; torch.as_tensor makes one, and rfp.as_graph "
+                "reads arrays"
+            )
 
 
 def refuse_masked(values: Any, what: str) -> None:

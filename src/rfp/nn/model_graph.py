@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rfp.conversion import as_graph
 from rfp.errors import ArgumentError
-from rfp.graph import Graph, as_index
+from rfp.graph import Graph, as_index, check_tensors
 from rfp.node_offsets import check_batch, check_offsets_form, offsets_of_batch
 
 # Attributes of a PyG batch with one row for each node.
@@ -54,6 +54,7 @@ def model_graph(
         edge_weight = read.edge_weight if edge_weight is None else edge_weight
     else:
         raise ArgumentError(f"expected a Data, a Batch, an rfp.Graph or edge_index, got {type(graph).__name__}")
+    check_tensors(edge_index=edge_index, edge_weight=edge_weight)
     if not edge_index.is_floating_point() and edge_index.dtype != torch.bool:
         edge_index = as_index(edge_index)
     on_host = edge_index.device.type == "cpu"
