@@ -99,3 +99,62 @@ def test_a_device_whose_qr_has_told_is_not_asked_again() -> None:
     for other in others:
         with pytest.raises(NotFiniteError):
             look(**other)
+
+
+def weighted(weight: float) -> Graph:
+    return Graph(COMPLETE.edge_index, 11, torch.full((COMPLETE.num_edges,), weight, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("backend", ["reference", "sparse", "compiled"])
+@pytest.mark.parametrize("normalization", ["l2", "qr"])
+def test_normalised_states_do_not_depend_on_the_scale_of_the_weights(backend: str, normalization: str) -> None:
+    arguments: dict[str, Any] = {
+        "num_channels": 3, "num_steps": 3, "operators": ["adjacency"], "normalization": normalization,
+        "backend": backend,
+    }  # fmt: skip
+    for dtype, scales in ((torch.float32, (1e-36, 1e-30, 1e30)), (torch.float64, (1e-150, 1e150))):
+        expected = rfp.encode(weighted(1.0), dtype=dtype, **arguments).states
+        for scale in scales:
+            found = rfp.encode(weighted(scale), dtype=dtype, **arguments).states
+            torch.testing.assert_close(found, expected, rtol=0, atol=2e-6 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("backend", ["reference", "sparse", "compiled"])
+@pytest.mark.parametrize("normalization", ["l2", "qr"])
+def test_columns_that_vanish_before_they_are_normalised_are_told(backend: str, normalization: str) -> None:
+    arguments: dict[str, Any] = {"num_channels": 3, "num_steps": 4, "normalization": normalization, "backend": backend}
+    with pytest.raises(NumericalError, match="the operator has a norm of about 1e-29: 2 products with it"):
+        rfp.encode(weighted(1e-30), operators=["adjacency"], normalize_every=2, **arguments)
+    with pytest.raises(NumericalError, match=r"2 products with it before a normalisation are less than torch.float32"):
+        rfp.encode(weighted(1e-30), operators=["adjacency^2"], **arguments | {"backend": "auto"})
+    with pytest.raises(NumericalError, match=r"less than torch.float64 holds; multiply the weights by about"):
+        rfp.encode(weighted(1e-200), operators=["adjacency"], dtype=torch.float64, **arguments)
+    batch = [weighted(1.0), weighted(1e-30), Graph(torch.zeros(2, 0, dtype=torch.long), 3)]
+    with pytest.raises(NumericalError, match="the operator on graph 1 has a norm"):
+        rfp.encode(batch, operators=["adjacency"], normalize_every=2, **arguments)
+    # Quotients of weights have no scale.
+    rfp.encode(weighted(1e-200), operators=["random_walk", "normalized_adjacency"], normalize_every=2, **arguments)
+
+
+@pytest.mark.parametrize("backend", ["reference", "sparse", "compiled"])
+@pytest.mark.parametrize("normalization", ["l2", "qr"])
+def test_squares_that_overflow_are_told(backend: str, normalization: str) -> None:
+    with pytest.raises(NumericalError, match="step 1 is not finite"):
+        rfp.encode(
+            weighted(1e200), num_channels=3, num_steps=2, operators=["adjacency"], normalization=normalization,
+            dtype=torch.float64, backend=backend,
+        )  # fmt: skip
+
+
+def test_weights_that_the_type_does_not_hold_are_told() -> None:
+    for weight in (1e-40, 1e-60):
+        with pytest.raises(
+            GraphError, match=rf"at most {weight:.0e}, and torch.float32 holds no numbers below 1.2e-38"
+        ):
+            from_name("adjacency", weighted(weight))
+        assert from_name("adjacency", weighted(weight), torch.float64).to_dense().max() == weight
+        assert from_name("random_walk", weighted(weight)).to_dense().max() == pytest.approx(0.1)
+    with pytest.raises(GraphError, match=r"the weights of graph 1 are at most 1e-310, and torch.float64"):
+        rfp.encode([weighted(1.0), weighted(1e-310)], num_channels=2, num_steps=1, operators=["random_walk"])
+    few = Graph(torch.tensor([[0, 1], [1, 0]]), 2, torch.tensor([1.0, 1e-60], dtype=torch.float64))
+    assert from_name("adjacency", few).to_dense().tolist() == [[0.0, 1.0], [0.0, 0.0]]

@@ -140,7 +140,9 @@ def inverse_lengths(length: Tensor, rounding: Rounding | None = None) -> tuple[T
     zero = length == 0
     if rounding is not None:
         zero = zero | (length <= rounding.after(length.detach()).noise)
-    return torch.where(zero, 0.0, 1 / torch.where(zero, 1.0, length)), {"zero_columns": zero.sum()}
+    # Squares that float64 does not hold: the column is not zero, nor has it a length.
+    inverse = torch.where(length.isinf(), torch.nan, 1 / torch.where(zero, 1.0, length))
+    return torch.where(zero, 0.0, inverse), {"zero_columns": zero.sum()}
 
 
 def qr(a: Tensor, ptr: Tensor, rounding: Rounding | None = None) -> tuple[Tensor, Events]:

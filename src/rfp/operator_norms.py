@@ -2,6 +2,7 @@ r"""Norms of operators: what rounding of :math:`S a` scales with (:mod:`rfp.roun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from rfp.available import triton_available
 from rfp.csr import CSR
+from rfp.errors import NumericalError
 from rfp.operators import DenseOperator, MatrixOperator, Operator
 from rfp.ragged import owners
 from rfp.rounding import LONG_ROW
@@ -70,7 +72,8 @@ def schur_bound(
     in_rows, in_columns = (torch.ones(size, dtype=torch.float64, device=ptr.device) for size in shape)
     r, c = by_rows(in_columns).sqrt(), by_columns(in_rows).sqrt()
     rows, columns = (by_rows(c) / r).nan_to_num(nan=0.0), (by_columns(r) / c).nan_to_num(nan=0.0)  # 0 / 0: empty ones
-    return (_largest(rows[:, None], ptr) * _largest(columns[:, None], column_ptr))[:, 0].sqrt()
+    # Roots first: float64 may not hold the product of two norms.
+    return (_largest(rows[:, None], ptr).sqrt() * _largest(columns[:, None], column_ptr).sqrt())[:, 0]
 
 
 def _largest(values: Tensor, ptr: Tensor) -> Tensor:  # [n, c] -> [G, c]
@@ -113,6 +116,28 @@ def rounding_norm(operator: Operator, ptr: Tensor, largest: int | None = None) -
             return norm_with_long_rows(norm, csr)
         return with_long_rows(norm, csr.row_lengths, csr.row_sums(csr.value.double().square()), ptr)
     return norm
+
+
+def check_range(norm: Tensor, start: float, products: int, dtype: torch.dtype) -> None:
+    """Raise where S is so small that columns vanish before they are normalised; overflows show by themselves.
+
+    Args:
+        norm: That of ``|S|``, ``[G]``, on the host; 0 for a graph whose columns are zero on paper.
+        start: Length of the longest column of the features.
+        products: With S, between two normalisations.
+        dtype: Type of the states. Squares of their lengths are summed in float64.
+    """
+    least = max(math.log2(torch.finfo(dtype).tiny), math.log2(torch.finfo(torch.float64).tiny) / 2)
+    exponent = products * norm.log2() + min(math.log2(start) if start > 0 else 0.0, 0.0)
+    vanishing = ((norm > 0) & (exponent < least)).nonzero()
+    if len(vanishing):
+        graph = int(vanishing[0])
+        of = f" on graph {graph}" if len(norm) > 1 else ""
+        raise NumericalError(
+            f"the operator{of} has a norm of about {float(norm[graph]):.2g}: {products} products with it before a "
+            f"normalisation are less than {dtype} holds; multiply the weights by about {1 / float(norm[graph]):.2g}, "
+            "which changes no normalised state, or normalise more often, or use dtype=float64"
+        )
 
 
 def with_long_rows(norm: Tensor, entries: Tensor, squares: Tensor, ptr: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from rfp.features import random_features
 from rfp.graph import Graph
 from rfp.node_offsets import check_offsets
 from rfp.normalization import Events, NormalizationChoice, column_lengths
-from rfp.operator_norms import rounding_norm
+from rfp.operator_norms import check_range, rounding_norm
 from rfp.operators import Operator, as_operators, check_within_graphs, factors
 from rfp.rounding import Rounding, rounding_unit
 from rfp.settings import COMPUTE_DTYPES, Settings
@@ -208,6 +208,8 @@ class Problem:
             return None
         lengths = column_lengths(self.features.detach(), self.ptr, self.size_range)
         norm = rounding_norm(factors(operator)[0], self.ptr, self.size_range[1])
+        if norm is not None:
+            self._check_range(operator, norm)
         return Rounding.start(norm, lengths, self.dtype)
 
     def rounding_units(self, operators: Sequence[Operator] | None = None) -> Tensor:
@@ -215,7 +217,18 @@ class Problem:
         operators = self.operators if operators is None else operators
         if self.normalization == "none" or not self.num_steps:
             return torch.zeros(len(operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
-        return rounding_units(operators, self.ptr, self.dtype, self.size_range[1])
+        units = rounding_units(operators, self.ptr, self.dtype, self.size_range[1])
+        for operator, unit in zip(operators, units, strict=True):
+            self._check_range(operator, unit / rounding_unit(self.dtype))
+        return units
+
+    def _check_range(self, operator: Operator, norm: Tensor) -> None:
+        """:func:`rfp.operator_norms.check_range`; nobody waits for a GPU to tell, where such columns are zero."""
+        if norm.device.type != "cpu" or self.num_steps < self.normalize_every:
+            return
+        given = not isinstance(self.source, Draw)
+        start = float(column_lengths(self.features.detach(), self.ptr, self.size_range).max()) if given else 1.0
+        check_range(norm, start, self.normalize_every * len(factors(operator)), self.dtype)
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
         """Predefined operators run without autograd; a learned one is differentiated through."""

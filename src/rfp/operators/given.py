@@ -55,6 +55,7 @@ def from_name(
                 [0.0000, 1.0000, 0.0000]])
     """
     parts = parse_name(name)
+    _check_weights(parts["base"], graph, dtype)
     sources = sources or Sources(graph)
     pattern, entries = sources.symmetrised if parts["sym"] else sources.directed
     csr = pattern.with_value(entries.memo.of(OPERATORS[parts["base"]], entries).to(dtype))
@@ -62,6 +63,26 @@ def from_name(
     if parts["power"] is None:
         return base
     return PowerOperator(base, int(parts["power"]))
+
+
+def _check_weights(name: str, graph: Graph, dtype: torch.dtype) -> None:
+    """Raise where the weights of a graph are so small that entries of an operator vanish; not on a GPU, to wait for."""
+    # The entries of A are the weights themselves; the others are quotients of weights, in float64.
+    dtype = dtype if name == "adjacency" else torch.float64
+    if graph.edge_weight is None or graph.device.type != "cpu":
+        return
+    size, tiny = graph.edge_weight.detach().double().abs(), torch.finfo(dtype).tiny
+    if bool(((size > 0) & (size < tiny)).any()):
+        largest = torch.zeros(graph.num_graphs, dtype=torch.float64)
+        largest.scatter_reduce_(0, graph.batch[graph.edge_index[0].long()], size, "amax")
+        vanishing = ((largest > 0) & (largest < tiny)).nonzero()
+        if len(vanishing):
+            number = int(vanishing[0])
+            of = f" of graph {number}" if graph.num_graphs > 1 else ""
+            raise GraphError(
+                f"the weights{of} are at most {float(largest[number]):.2g}, and {dtype} holds no numbers below "
+                f"{tiny:.2g} in full; multiply all weights by {1 / tiny:.0e}"
+            )
 
 
 def from_matrix(matrix: Any, dtype: torch.dtype = torch.float32) -> MatrixOperator | DenseOperator:
@@ -126,6 +147,8 @@ def _by_compiled_kernels(operators: Sequence[Any], graph: Graph, dtype: torch.dt
     from rfp.compiled.operator_values import compiled_operator_values
 
     names = [name for name in operators if isinstance(name, str)]
+    for name in names:
+        _check_weights(name, graph, dtype)
     values = compiled_operator_values(names, graph.pattern, dtype)
     return {
         name: MatrixOperator(graph.pattern.with_value(value), norm=NORMS.get(name)) for name, value in values.items()

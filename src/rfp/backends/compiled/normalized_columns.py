@@ -86,6 +86,8 @@ def _scale_columns(a, n, k, squares, noise, w, out):
     for c in range(k):
         length = np.sqrt(squares[c])
         w[0, c] = 0.0 if length <= noise[c] else 1.0 / length
+        if length == np.inf:  # squares that float64 does not hold: the column is not zero, nor has it a length
+            w[0, c] = np.nan
     for r in range(n):
         for c in range(0, a.shape[1], 8):
             vstore(fma(vzeros(a, 8), vload(w, (0, c), 8), vload(a, (r, c), 8)), out, (r, c))

@@ -54,9 +54,11 @@ def as_steps(normalization: NormalizationChoice) -> Normalize:
     normalize = as_normalization(normalization)
     # These two make NaN of what is not finite, which is seen afterwards; others may fail on it in their own ways.
     looks = normalization not in ("none", "l2")
+    # These sum squares in float64, which may not hold those of finite numbers.
+    squares = normalization in ("qr", "inverse_gram")
 
     def step(a: Tensor, ptr: Tensor, rounding: Rounding | None) -> Step:
-        if looks and not all_finite(a):
+        if looks and not (all_finite(a) and (not squares or all_finite(column_lengths(a.detach(), ptr)))):
             raise NotFiniteError(a.dtype)
         return Step(*normalize(a, ptr, rounding))
 
