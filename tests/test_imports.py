@@ -13,7 +13,8 @@ ROOT = Path(rfp.__file__).parent
 # First parts of the modules' names after `rfp.`; each imports from lines above its own.
 ORDER = [
     ["_version", "available", "errors", "hashing", "kernel_looks", "memo", "pages", "precision", "ragged", "rounding"],
-    ["atomic", "csr", "durations", "environment", "plain_values", "triton_last_program", "triton_launch"],
+    ["atomic", "csr", "differentiable_once", "durations", "environment", "plain_values"],
+    ["triton_last_program", "triton_launch"],
     ["compiled", "node_offsets", "triton_hashing"],
     ["triton_norms", "triton_pattern"],
     ["graph", "triton_features"],

@@ -386,8 +386,9 @@ def check_tensors(**parts: Any) -> None:
 def refuse_masked(values: Any, what: str) -> None:
     """Raise where entries of a NumPy masked array are missing: what reads one reads the numbers under its mask."""
     if np.ma.is_masked(values):
+        missing = np.ma.getmaskarray(values)
         raise GraphError(
-            f"{what} is a masked array with missing entries ({np.ma.count_masked(values)} of {np.size(values)}); leave "
+            f"{what} is a masked array with missing entries ({missing.sum()} of {missing.size}); leave "
             "them out, or give values for them with .filled()"
         )
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from rfp.differentiable_once import differentiable_once
 
 # What the backward pass has come by: the gradient of a product and its factor, [g, n, c] each.
 _Factors = list[tuple[Tensor, Tensor]]
@@ -54,7 +55,7 @@ class _Gathered(torch.autograd.Function):
         return matrix.new_zeros(())
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, nothing: Tensor) -> tuple[Tensor, None]:
         gradients, factors = (torch.cat(several, dim=-1) for several in zip(*ctx.factors, strict=True))
         ctx.factors.clear()
@@ -69,7 +70,7 @@ class _Product(torch.autograd.Function):
         return matrix @ a
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         a, matrix, last = ctx.saved_tensors
         of_a, of_matrix = ctx.needs_input_grad[:2]

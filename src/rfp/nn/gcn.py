@@ -47,12 +47,12 @@ class _Product(torch.autograd.Function):
     # torch's own derivative of a CSR product would transpose the matrix at every call.
     @staticmethod
     def forward(ctx: Any, x: Tensor, forward: CSR, backward: CSR) -> Tensor:
-        ctx.matrix = backward
+        ctx.matrices = backward, forward
         return forward.to(x.dtype) @ x
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.matrix.to(grad.dtype) @ grad.contiguous(), None, None
+        return _Product.apply(grad.contiguous(), *ctx.matrices), None, None  # type: ignore[no-untyped-call]
 
 
 def gcn_sum(x: Tensor, graph: Graph) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rfp.available import triton_available
+from rfp.differentiable_once import differentiable_once
 
 
 def masked_batch_norm(x: Tensor, real: Tensor, norm: nn.BatchNorm1d) -> Tensor:
@@ -58,7 +59,7 @@ class FusedMaskedNorm(torch.autograd.Function):
         return normalized
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
         from rfp.nn.triton_masked_norm import launch_masked_norm_gradient
 
@@ -87,7 +88,7 @@ class _MaskedNorm(torch.autograd.Function):
         return out, mean, var
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor, None, Tensor, Tensor, None]:
         centered, share, scale, weight = ctx.saved_tensors
         g = grad.float()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rfp.available import triton_available
+from rfp.differentiable_once import differentiable_once
 from rfp.triton_launch import on_device
 
 # The largest T, and with channel weights the largest m, whose tiles fit on chip.
@@ -126,7 +127,7 @@ class GramProducts(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None]:
         from rfp.nn.triton_gram_products import launch_gram_products_gradient
 
@@ -156,7 +157,7 @@ class WeightedProducts(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, Tensor, None]:
         from rfp.nn.triton_weighted_products import launch_weighted_products_gradient
 

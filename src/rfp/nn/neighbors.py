@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rfp.available import triton_available
+from rfp.differentiable_once import differentiable_once
 from rfp.graph import Graph
 
 
@@ -105,7 +106,7 @@ class NeighborSum(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, None, None]:
         from rfp.nn.triton_neighbors import launch_neighbor_sums_gradient
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout, layer_norm, linear, pad
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
@@ -114,12 +113,13 @@ class _GroupedProduct(torch.autograd.Function):
         return torch.bmm(x, weight.mT, out=out) if bias is None else torch.baddbmm(bias, x, weight.mT, out=out)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
+        # What is written into a given place cannot be recorded, for a derivative of the gradient.
+        place = None if torch.is_grad_enabled() else _rows_first(grad, weight.size(2))
         return (
-            torch.bmm(grad, weight, out=_rows_first(grad, weight.size(2))) if of_x else None,
+            torch.bmm(grad, weight, out=place) if of_x else None,
             torch.bmm(grad.mT, x) if of_weight else None,
             grad.sum(1, keepdim=True) if of_bias else None,
         )

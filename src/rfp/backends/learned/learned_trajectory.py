@@ -17,11 +17,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rfp.backends.learned import LEARNED_MAX_NODES
 from rfp.backends.learned.triton_dense import dense_backward_kernel, dense_forward_kernel
 from rfp.backends.problem import NORMALIZATION_CODES, Problem, tell_nobody
+from rfp.differentiable_once import differentiable_once
 from rfp.normalization import Events
 from rfp.operators import DenseBlock, blocks_of
 from rfp.precision import full_precision
@@ -138,7 +138,7 @@ class _Trajectories(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     @full_precision
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         plan: _Plan = ctx.plan

@@ -11,7 +11,6 @@ from rfp.backends.backend import Place
 from rfp.backends.problem import Problem, Step
 from rfp.backends.reference.plain_loop import Normalize, as_steps, loop_with
 from rfp.backends.sparse.orthonormal import Orthonormalizer
-from rfp.backends.sparse.orthonormal_grad import orthonormalize
 from rfp.normalization import NormalizationChoice
 from rfp.operators import MatrixOperator, Operator, factors
 from rfp.rounding import Rounding
@@ -82,7 +81,11 @@ def fast_normalization(
         return as_steps(normalization)
     ladder = Orthonormalizer.of(ptr, num_columns, sizes)
 
-    def by_ladder(a: Tensor, ptr: Tensor, rounding: Rounding | None) -> Step:
-        return Step(*orthonormalize(ladder, a, rounding)) if differentiable else ladder.step(a, rounding)
+    if not differentiable:
+        return lambda a, ptr, rounding: ladder.step(a, rounding)
+    from rfp.backends.sparse.orthonormal_grad import orthonormalize  # which nothing but learned operators loads
 
-    return by_ladder
+    def differentiably(a: Tensor, ptr: Tensor, rounding: Rounding | None) -> Step:
+        return Step(*orthonormalize(ladder, a, rounding))
+
+    return differentiably

@@ -22,10 +22,10 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rfp.backends.sparse.orthonormal import Orthonormalizer
 from rfp.backends.sparse.segments import Segments
+from rfp.differentiable_once import differentiable_once
 from rfp.normalization import Events
 from rfp.precision import full_precision
 from rfp.rounding import Rounding
@@ -51,7 +51,7 @@ class _GuardedQR(torch.autograd.Function):
         return q, events
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     @full_precision
     def backward(ctx: Any, grad_q: Tensor, _: None) -> tuple[Tensor, None, None]:
         q, r = ctx.saved_tensors
