@@ -107,3 +107,19 @@ def test_describe() -> None:
     )
     assert "5 classes, 2 graphs" in node_task().summary()
     assert "2 splits, the first 2/2/1" in node_task().summary()
+
+
+def test_targets_far_from_where_a_model_begins_are_told() -> None:
+    assert graph_task().far_targets(0) == ""
+    far = graph_task()
+    far.y[:, 1] += 1e6
+    assert far.far_targets(0).startswith("toy: the training targets 'ten' have the mean 1e+06 and the deviation 2.04")
+    near = graph_task()
+    near.y[3:] *= 1e6  # outside the training part
+    assert near.far_targets(0) == ""
+    near.y.mul_(1e-6)
+    assert "have the mean 5e-07 and the deviation 4.08e-07" in near.far_targets(0)
+    near.y[:] = 1.0  # which a model learns in no time
+    assert near.far_targets(0) == ""
+    classes = replace(far, task=Task("toy", "graph", "binary", "roc_auc", 2))
+    assert classes.far_targets(0) == ""

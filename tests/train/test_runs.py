@@ -16,6 +16,8 @@ from rfp.train.lightning_run import fit as fit_alone
 from rfp.train.node_grid import NodeTrainer, train_nodes
 from rfp.train.search import SearchSettings
 
+from .plain_run import many_graphs
+
 CLUB = {"class": "torch_geometric.datasets.KarateClub", "random_split": [0.4, 0.3, 0.3], "num_splits": 3}
 FAKE = {
     "class": "torch_geometric.datasets.FakeDataset",
@@ -53,6 +55,18 @@ def test_a_model_without_encodings_is_one_that_says_so() -> None:
     ]
     assert sizes[1] - sizes[0] == 17 * 16 * 8  # (P + 1) k columns into 8 channels
     assert said == ["the model's config names no encodings, so it has RFP with its defaults; encodings: [] is none"]
+
+
+def test_targets_of_millions_are_told_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = many_graphs()
+    said: list[str] = []
+    monkeypatch.setattr("rfp.train.runs.load", lambda *args, **kwargs: replace(plain, y=plain.y * 1e6))
+    run(config({"name": "zinc"}), splits=[0], workspace=Workspace(say=said.append))
+    assert said[0].startswith("numbers: the training targets have the mean 7.06e+05 and the deviation 7.79e+05")
+    said.clear()
+    monkeypatch.setattr("rfp.train.runs.load", lambda *args, **kwargs: plain)
+    run(config({"name": "zinc"}), splits=[0], workspace=Workspace(say=said.append))
+    assert not any("targets" in line for line in said)
 
 
 def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,10 @@ from rfp.data.tasks import PARTS, Task
 from rfp.errors import ArgumentError, unknown_choice
 from rfp.ragged import take
 
+# A mean or deviation of targets beyond which training is told to take long, and below whose inverse a deviation is: a
+# hundred thousand steps of 1e-3. Targets of molecules and of counts lie within 10.
+_FAR = 100.0
+
 
 @dataclass(frozen=True)
 class LoadedTask:
@@ -105,6 +109,26 @@ class LoadedTask:
                     f"the {part} part of split {split} of {self.task.name!r} has no target with both answers (0 and "
                     f"1), without which there is no {self.task.metric}; give it both, or set data.metric to 'accuracy'"
                 )
+
+    def far_targets(self, split: int) -> str:
+        """What to say of targets to learn that lie far from where a model begins; empty where none does.
+
+        A model begins with predictions near 0 and about 1 apart, and a step of Adam changes one by about ``lr``.
+        """
+        if self.task.kind != "regression":
+            return ""
+        y = self.y[self.rows("train", split)].double()
+        mean, deviation = y.mean(0), y.std(0, correction=0)
+        far = (torch.maximum(mean.abs(), deviation) > _FAR) | ((deviation > 0) & (deviation < 1 / _FAR))
+        if not bool(far.any()):
+            return ""
+        t = int(far.nonzero()[0])
+        name = f" {self.task.names[t]!r}" if self.task.names else f" {t}" if y.size(1) > 1 else ""
+        return (
+            f"{self.task.name}: the training targets{name} have the mean {mean[t]:.3g} and the deviation "
+            f"{deviation[t]:.3g}, which may take a model very long to reach; give it (y - mean) / deviation, and "
+            "multiply what it predicts"
+        )
 
     def at_split(self, split: int) -> LoadedTask:
         """The data as training may see it: of a link task the graph then has the training edges of this split alone."""

@@ -92,6 +92,9 @@ def run(
     missing = _missing(result, seeds, wanted, test)
     for split in dict.fromkeys(split for _, split in missing):  # before hours of training, or a search
         loaded.check_parts(split, tested=test)
+    for split in [split for _, split in missing][:1]:  # those of others are of the same kind
+        if line := loaded.far_targets(split):
+            workspace.say(line)
     if config.search and not missing and search_settings is not None and search_settings.trials is not None:
         workspace.say(f"this search is done, of {len(result.trials)} trials; --no-resume searches anew")
     if (missing or unfinished(result, wanted, seeds)) and _engine(config, loaded) == "replicas":
