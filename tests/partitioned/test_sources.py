@@ -118,8 +118,12 @@ def test_other_formats_are_read_into_memory_first(tmp_path: Path) -> None:
         ("0 1\n1 2 3\n", {}, "line 2: 3 columns where the first line has 2"),
         ("0 1\n-1 2\n", {}, "node id -1 is negative"),
         ("0 1\n1 7\n", {"num_nodes": 3}, "node id 7 is out of range for --num-nodes 3"),
-        ("0 1 2\n0 1 3\n", {}, "different weights"),
-        ("0 1\n0 1\n", {"duplicates": "error"}, "listed more than once"),
+        ("0 1 2\n0 1 3\n", {}, "edges of nodes 0 and 1 have different weights"),
+        ("0 1\n0 1\n", {"duplicates": "error"}, "nodes 0 and 1 is listed more than once, which --duplicates error"),
+        # By their own names, not by the numbers that they have here.
+        ("70 90 2\n70 90 3\n", {}, "edges of nodes 70 and 90 have different weights"),
+        ("5000000000000 7\n7 5000000000000\n", {"duplicates": "error"}, "nodes 7 and 5000000000000 is listed"),
+        ("ann bob 2\nann bob 3\n", {}, "edges of nodes 'ann' and 'bob' have different weights"),
         ("# nothing\n", {}, "holds no edges"),
     ],
 )

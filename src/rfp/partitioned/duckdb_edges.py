@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rfp.errors import FileError, GraphError, MissingExtraError, WriteError
 from rfp.partitioned.edge_numbers import KEY_BOUND, EdgeScan, NumberedEdges, number_edges, number_of_ids
 from rfp.partitioned.layout import Layout, StoredGraph
 from rfp.partitioned.row_blocks import BlockLimit, BlockWriter
-from rfp.partitioned.sorted_blocks import write_ids, write_sorted
+from rfp.partitioned.sorted_blocks import name_of, write_ids, write_sorted
 
 Ints = NDArray[np.int64]
 
@@ -130,7 +131,8 @@ def prepare_table(
             say("sorting edges", 0, total)
             both = side == "sym"
             batches = sorted_batches(database, edges, _arcs(edges, side, directed), rows.numbers, doubled=both)
-            write_sorted(batches, writer, duplicates=duplicates, both_directions=both, say=count)
+            name = partial(name_of, layout)
+            write_sorted(batches, writer, duplicates=duplicates, both_directions=both, name=name, say=count)
 
         sort("", writer, total)
         stored = writer.finish(source or {})

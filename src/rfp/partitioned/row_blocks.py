@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,9 @@ DUPLICATE_RULES = (None, "sum", "first", "max", "error")
 LARGER = "larger"
 
 
-def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) -> Entries:
+def merge(
+    row: Ints, col: Ints, value: Floats, duplicates: str | None = None, name: Callable[[int], str] = str
+) -> Entries:
     """Make one entry of those at the same place.
 
     Args:
@@ -62,6 +65,7 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
         col: See ``row``.
         value: Weights.
         duplicates: One of :data:`DUPLICATE_RULES`, or :data:`LARGER`.
+        name: What a node is called in an error.
 
     Raises:
         GraphError: Edges with the same ends have different weights, or there are any at all and that is an error.
@@ -73,7 +77,10 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
         return Entries(row, col, value)
     if duplicates == "error":
         again = int(np.flatnonzero(np.diff(np.r_[first, len(row)]) > 1)[0])
-        raise GraphError(f"an edge of nodes {row[first[again]]} and {col[first[again]]} is listed more than once")
+        ends = [name(int(end[first[again]])) for end in (row, col)]
+        raise GraphError(
+            f"an edge of nodes {ends[0]} and {ends[1]} is listed more than once, which --duplicates error refuses"
+        )
     if duplicates == LARGER:
         high, low = (pick.reduceat(value, first) for pick in (np.maximum, np.minimum))
         return Entries(row[first], col[first], np.where(-low > high, low, high))
@@ -83,9 +90,9 @@ def merge(row: Ints, col: Ints, value: Floats, duplicates: str | None = None) ->
     if duplicates is None:
         differ = np.flatnonzero(np.maximum.reduceat(value, first) != np.minimum.reduceat(value, first))
         if len(differ):
-            place = first[differ[0]]
+            ends = [name(int(end[first[differ[0]]])) for end in (row, col)]
             raise GraphError(
-                f"the edges of nodes {row[place]} and {col[place]} have different weights; "
+                f"the edges of nodes {ends[0]} and {ends[1]} have different weights; "
                 "decide with --duplicates sum, first or max"
             )
     return Entries(row[first], col[first], value[first])

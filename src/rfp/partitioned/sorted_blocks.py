@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfp.edge_table.node_ids import shown
 from rfp.graph import Graph
 from rfp.partitioned.checked_files import save_sum
 from rfp.partitioned.layout import Layout, StoredGraph
@@ -59,6 +60,7 @@ def write_sorted(
     *,
     duplicates: str | None,
     both_directions: bool = False,
+    name: Callable[[int], str] = str,
     say: Callable[[int], None] = lambda entries: None,
 ) -> None:
     """Merge entries that come sorted by (row, column) and hand them to the writer.
@@ -69,27 +71,28 @@ def write_sorted(
         duplicates: See :func:`~rfp.partitioned.row_blocks.merge`.
         both_directions: Columns are doubled, and odd where the edge is listed the other way round: of the two
             directions, each merged, the larger is taken.
+        name: What a node is called in an error.
         say: Told the number of entries of each batch.
     """
+
+    def hand_on(batch: dict[str, Any]) -> None:
+        merged = merge(batch["row"], batch["col"], batch["value"], duplicates, name)
+        if both_directions:
+            merged = merge(merged.row, merged.col // 2, merged.value, LARGER)
+        writer.hash_edges(merged.row, merged.col)
+        writer.add(merged)
+
     held: dict[str, Any] | None = None
     for batch in batches:
         say(len(batch["row"]))
         if held is not None:
-            batch = {name: np.concatenate([held[name], batch[name]]) for name in batch}
+            batch = {key: np.concatenate([held[key], batch[key]]) for key in batch}
         # The last row may go on in the next batch.
         complete = int(np.searchsorted(batch["row"], batch["row"][-1])) if len(batch["row"]) else 0
-        held = {name: column[complete:] for name, column in batch.items()}
-        _hand_on({name: column[:complete] for name, column in batch.items()}, writer, duplicates, both_directions)
+        held = {key: column[complete:] for key, column in batch.items()}
+        hand_on({key: column[:complete] for key, column in batch.items()})
     if held is not None:
-        _hand_on(held, writer, duplicates, both_directions)
-
-
-def _hand_on(batch: dict[str, Any], writer: BlockWriter, duplicates: str | None, both_directions: bool) -> None:
-    merged = merge(batch["row"], batch["col"], batch["value"], duplicates)
-    if both_directions:
-        merged = merge(merged.row, merged.col // 2, merged.value, LARGER)
-    writer.hash_edges(merged.row, merged.col)
-    writer.add(merged)
+        hand_on(held)
 
 
 def write_ids(layout: Layout, ids: Any) -> None:
@@ -100,3 +103,17 @@ def write_ids(layout: Layout, ids: Any) -> None:
     layout.node_ids_file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"id": pa.array(ids)}), layout.node_ids_file)
     save_sum(layout.node_ids_file)
+
+
+def name_of(layout: Layout, node: int) -> str:
+    """What a node is called in the files that it comes from."""
+    if not layout.named():
+        return str(node)
+    import pyarrow.parquet as pq
+
+    for batch in pq.ParquetFile(layout.node_ids_file).iter_batches(columns=["id"]):
+        if node < len(batch):
+            found = batch["id"][node].as_py()
+            return shown(found) if isinstance(found, str) else str(found)
+        node -= len(batch)
+    return str(node)
