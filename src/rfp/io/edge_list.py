@@ -237,6 +237,15 @@ def _weights(texts: Any, where: Where) -> tuple[NDArray[np.float64], bool]:
     return pc.replace_substring_regex(texts, r"^\+", "").cast(pa.float64()).to_numpy(zero_copy_only=False), comma
 
 
+def has_decimal_point(content: bytes, dialect: Dialect, column: int) -> bool:
+    """Whether a number of this column is written with one; costs a second reading of it."""
+    import pyarrow.compute as pc
+
+    prepared, delimiter = prepare(content, dialect)
+    texts = read_columns(prepared, delimiter, dialect, {column: _arrow().string()})[column]
+    return bool(pc.any(pc.match_substring(texts, ".")).as_py())
+
+
 def _refuse_second_header(texts: tuple[Any, Any], source: str, target: str, where: Where) -> None:
     import pyarrow.compute as pc
 

@@ -22,6 +22,7 @@ from rfp.io.compression import open_unpacked
 from rfp.io.dialect import Dialect, find_dialect
 from rfp.io.edge_list import (
     first_ids,
+    has_decimal_point,
     has_ids,
     header_error,
     id_kinds,
@@ -122,7 +123,7 @@ class _PieceReader:
         self.lines_before += num_lines
         inner = table.where
         table = replace(table, where=lambda row: _shifted(inner(row), self.file, before))
-        self._remember(table, content)
+        self._remember(table)
         return table
 
     def _parse(self, content: bytes) -> tuple[EdgeTable | None, int]:
@@ -153,10 +154,13 @@ class _PieceReader:
             refuse_doubtful_comments(content, pattern, dialect.fields, dialect.num_fields, first_line, texts, file)
         if not bare.strip(b" \t\n"):
             return None, num_lines
-        table = parse_rows(bare, file, dialect if begins else replace(dialect, header=False), columns, options)
+        here = dialect if begins else replace(dialect, header=False)
+        table = parse_rows(bare, file, here, columns, options)
+        if columns.weight is not None and _COMMA not in table.facts and not self.point and b"." in bare:
+            self.point = has_decimal_point(bare, here, columns.weight)  # and not an id, or a column that is not read
         return (replace(table, facts={**told_form(dialect, columns), **table.facts}) if begins else table), num_lines
 
-    def _remember(self, table: EdgeTable, content: bytes) -> None:
+    def _remember(self, table: EdgeTable) -> None:
         """What only the whole file decides."""
         assert self.form is not None
         dialect, _ = self.form
@@ -171,9 +175,8 @@ class _PieceReader:
         self.marks.add(None if dialect.names is not None else mark_of(table, self.options))
         self.kinds = {**id_kinds(table, self.options), **self.kinds}
         self.all_times = self.all_times and dialect.names is None and looks_like_times(table, self.options)
-        comma = _COMMA in table.facts
-        self.comma, self.point = self.comma or comma, self.point or (not comma and b"." in content)
-        if self.comma and self.point and table.weight is not None:
+        self.comma = self.comma or _COMMA in table.facts
+        if self.comma and self.point:
             raise GraphError(
                 f"{self.file}: some weights have a decimal comma and elsewhere there is a decimal point; write all "
                 "alike, or ignore weights with --unweighted"
