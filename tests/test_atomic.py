@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -182,6 +184,34 @@ def test_two_writers_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> No
     assert other.returncode == 0
     assert (tmp_path / "a").read_bytes() == b"theirs"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def write_new(path: Path, content: bytes, meanwhile: Callable[[], None] = lambda: None) -> None:
+    with atomic_files([path], new=True) as (file,):
+        file.write(content)
+        meanwhile()
+
+
+def test_of_two_writers_of_a_new_name_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+
+    def second() -> None:
+        write_new(tmp_path / "a.b", b"another name")
+        with pytest.raises(FileError, match=f"a is being written by process {os.getpid()}; wait for it"):
+            write_new(path, b"second")
+
+    write_new(path, b"first", second)
+    assert path.read_bytes() == b"first"
+    # Where the one is not seen by the other, whoever ends first has the name.
+    monkeypatch.setattr("rfp.atomic._HAS_LOCKS", False)
+    for has_links in (True, False):
+        if not has_links:
+            monkeypatch.setattr("os.link", Mock(side_effect=PermissionError))
+        path.unlink()
+        with pytest.raises(FileError, match="was written by another process meanwhile, and stays"):
+            write_new(path, b"late", lambda: write_new(path, b"early"))
+        assert path.read_bytes() == b"early"
+        assert sorted(os.listdir(tmp_path)) == ["a", "a.b"]
 
 
 def test_inputs_are_recognised_under_any_name(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 
 import rfp
 from rfp import file_contents
+from rfp.atomic import atomic_files
 from rfp.encode_file import FileJob, Progress, encode_file
 from rfp.errors import ArgumentError, FileError, NumericalError, WriteError
 from rfp.io import LoadedGraph, ReadOptions
@@ -132,6 +133,21 @@ def test_what_is_refused_before_anything_is_done(
         encode_file(job(edges, **more))
     assert there(edges) == set()
     assert edges.read_bytes() == before
+
+
+def test_of_two_that_write_one_new_file_one_is_told(edges: Path) -> None:
+    one = job(edges)
+
+    def while_it_is_read(loaded: LoadedGraph) -> None:
+        with atomic_files([one.path]) as (file,):  # another process is done before this one
+            file.write(b"other")
+
+    with pytest.raises(FileError, match="was written by another process meanwhile"):
+        encode_file(one, on_read=while_it_is_read)
+    assert one.path.read_bytes() == b"other"
+    assert not one.sidecar.exists()
+    encode_file(job(edges, force=True))
+    assert one.path.read_bytes() != b"other"
 
 
 def test_a_folder_is_no_file(edges: Path) -> None:

@@ -27,7 +27,7 @@ _PART = re.compile(r"\..+\.(\d+)\.part")
 
 
 @contextmanager
-def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
+def atomic_files(paths: Sequence[Path], *, new: bool = False) -> Iterator[list[IO[bytes]]]:
     """Open files that get their names only when the block ends well: all are written and on the disk by then.
 
     They are written under other names in the same folder and renamed in the order given, so the last one tells that
@@ -36,8 +36,11 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
 
     Args:
         paths: The final names.
+        new: Whether they must be new ones. Of several writers of one first name the last are told: at once where the
+            system has locks, at the end at the latest.
 
     Raises:
+        FileError: A name that must be new is not.
         WriteError: The folder is missing or closed to us, or the disk is full.
     """
     targets = [Path(os.path.realpath(path)) for path in paths]  # through a link, not over it
@@ -47,6 +50,10 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
     for folder in dict.fromkeys(target.parent for target in targets):
         for left in remove_abandoned(folder):
             sys.stderr.write(f"rfp: note: removed {left}, the unfinished file of a run that was killed\n")
+    if new and (writer := _writer_of(targets[0])) is not None:
+        raise FileError(f"{paths[0]} is being written by process {writer}; wait for it, or choose another name")
+    if new and targets[0].exists():
+        raise _taken(targets[0])
     try:
         with ExitStack() as stack:
             files: list[IO[bytes]] = [stack.enter_context(_open_part(part)) for part in parts]
@@ -54,7 +61,9 @@ def atomic_files(paths: Sequence[Path]) -> Iterator[list[IO[bytes]]]:
             for file in files:
                 file.flush()
                 os.fsync(file.fileno())
-        for part, target in zip(parts, targets, strict=True):
+        if new:
+            _claim(parts[0], targets[0])
+        for part, target in zip(parts[new:], targets[new:], strict=True):
             os.replace(part, target)
         for folder in {target.parent for target in targets}:
             _sync_folder(folder)
@@ -76,6 +85,44 @@ def _open_part(path: Path) -> Iterator[IO[bytes]]:
             with suppress(OSError):  # a file system without locks
                 flock(file, LOCK_EX | LOCK_NB)
         yield file
+
+
+def _writer_of(target: Path) -> str | None:
+    """The number of the process, here or elsewhere, that is writing a file of this name; ``None`` if nobody is seen."""
+    if not _HAS_LOCKS:
+        return None
+    with suppress(OSError):  # a missing folder is reported when the file is opened
+        for entry in os.scandir(target.parent):
+            match = _PART.fullmatch(entry.name)
+            if match is None or not entry.name.startswith(f".{target.name}."):
+                continue
+            with suppress(OSError), open(entry.path, "rb+") as file:
+                try:
+                    flock(file, LOCK_EX | LOCK_NB)
+                except BlockingIOError:
+                    return match[1]
+    return None
+
+
+def _claim(part: Path, target: Path) -> None:
+    """Give a finished file its name, which nobody else may have taken by now."""
+    try:
+        try:
+            os.link(part, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: nearly as good
+            if target.exists():
+                raise FileExistsError from None
+            os.replace(part, target)
+    except FileExistsError:
+        raise _taken(target) from None
+
+
+def _taken(target: Path) -> FileError:
+    return FileError(
+        f"{target} was written by another process meanwhile, and stays; choose another name, or replace it with --force"
+    )
 
 
 @contextmanager

@@ -261,7 +261,8 @@ def _opened(job: FileJob, apart: bool, num_bytes: int) -> Iterator[_Files]:
     """Standard output, or files that appear together when all of them are written."""
     if not job.to_stdout:
         check_free_space(job.path.absolute().parent, num_bytes, job.output)
-        with atomic_files([job.path, job.sidecar, *([job.nodes_file] if apart else [])]) as files:
+        written = [job.path, job.sidecar, *([job.nodes_file] if apart else [])]
+        with atomic_files(written, new=not job.force) as files:
             yield _Files(*files)
         return
     try:
