@@ -9,7 +9,7 @@ import pytest
 from rfp.errors import ArgumentError
 from rfp.nn import ModelConfig, RFPEncoding
 from rfp.nn.model_config import read_encoding
-from rfp.transforms import BASELINES, AddEigenvectorPE, AddSubstructureCounts
+from rfp.transforms import BASELINES, AddEigenvectorPE, AddRandomFeaturePropagationPE, AddSubstructureCounts
 
 
 def test_encodings_by_name() -> None:
@@ -127,3 +127,11 @@ def test_old_names_of_arguments_are_read() -> None:
         read_encoding({"name": "rfp", "unit_start": True, "start": "orthonormal"})
     with pytest.raises(ArgumentError, match="start must be one of"):
         read_encoding({"name": "rfp", "start": "units"})
+
+
+def test_an_encoding_without_a_name_in_configs_is_told() -> None:
+    config = ModelConfig(out_channels=1, in_channels=2, encodings=(AddRandomFeaturePropagationPE(num_channels=4),))
+    with pytest.raises(
+        ArgumentError, match="AddRandomFeaturePropagationPE has no name by which a config could read it"
+    ):
+        config.to_dict()

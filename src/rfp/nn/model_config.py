@@ -354,9 +354,23 @@ class ModelConfig:
         return cls(**field_values(cls, values, "the model's config"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that :meth:`from_dict` reads back, for result files."""
-        kinds = {kind: name for name, kind in BASELINES.items()}
-        encodings = [
-            {"name": "rfp" if isinstance(e, RFPEncoding) else kinds[type(e)], **as_plain(e)} for e in self.encodings
-        ]
+        """Plain values that :meth:`from_dict` reads back, for result files.
+
+        Raises:
+            ArgumentError: An encoding is an object of a class that has no name in configs.
+        """
+        encodings = [{"name": _name_of(e), **as_plain(e)} for e in self.encodings]
         return {**{f.name: getattr(self, f.name) for f in fields(self)}, "encodings": encodings}
+
+
+def _name_of(encoding: ModelEncoding) -> str:
+    """What a config calls an encoding."""
+    if isinstance(encoding, RFPEncoding):
+        return "rfp"
+    for name, kind in BASELINES.items():
+        if kind is type(encoding):
+            return name
+    raise ArgumentError(
+        f"{type(encoding).__name__} has no name by which a config could read it back; those that have one are rfp, "
+        f"{', '.join(BASELINES)} (a transform of your own is one line in rfp.transforms.BASELINES)"
+    )
