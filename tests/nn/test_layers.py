@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from rfp.errors import ArgumentError
 from rfp.nn.layers import ACTIVATIONS, MLP, FeatureNorm, activation
@@ -87,3 +88,17 @@ def test_mlp_widths_and_leading_dimensions() -> None:
         MLP(3, 2, num_layers=0)
     with pytest.raises(ArgumentError, match="activation must be one of"):
         MLP(3, 2, act="swish")
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_settled_norm_learns_once_from_a_batch_that_is_computed_again(use_reentrant: bool) -> None:
+    torch.manual_seed(0)
+    plain, again = SettledNorm(3), SettledNorm(3)
+    for _ in range(2):
+        x = torch.randn(5, 3)
+        inputs = [x.clone().requires_grad_() for _ in range(2)]
+        plain(inputs[0]).square().sum().backward()
+        checkpoint(again, inputs[1], use_reentrant=use_reentrant).square().sum().backward()
+        assert torch.equal(inputs[0].grad, inputs[1].grad)  # type: ignore[arg-type]
+    for mine, other in zip(again.buffers(), plain.buffers(), strict=True):
+        assert torch.equal(mine, other)

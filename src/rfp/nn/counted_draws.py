@@ -38,13 +38,18 @@ class CountedDraws:
         self.num_draws = int(state["num_draws"])
 
 
+def in_backward() -> bool:
+    """Whether a backward pass is running, where ``torch.utils.checkpoint`` calls modules again."""
+    return torch._C._current_graph_task_id() != -1
+
+
 def check_forward() -> None:
     """Raise in a backward pass, where ``torch.utils.checkpoint`` calls a module again: another draw would be its next.
 
     Raises:
         ArgumentError: The gradients would be those of two draws, wrong without a word.
     """
-    if torch._C._current_graph_task_id() != -1:
+    if in_backward():
         raise ArgumentError(
             "random features (or signs) would be drawn anew in a backward pass, where torch.utils.checkpoint computes "
             "again what the forward pass did: draw outside of what is checkpointed (RFPModel: drawn=model.draw(data))"

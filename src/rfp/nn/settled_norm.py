@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rfp.nn.counted_draws import in_backward
+
 # Batches over which the statistics are averaged.
 SETTLED_AFTER = 100
 
@@ -48,7 +50,8 @@ class SettledNorm(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:  # [..., d] -> [..., d]
         """Normalise over all leading dimensions; ``real`` ``[n, 1]`` is 0 at rows that are padding."""
-        if self.training and x.numel():
+        # Within torch.utils.checkpoint a batch comes again in the backward pass; it is learned from once.
+        if self.training and x.numel() and not in_backward():
             self._learn(x.detach(), real)
         return (x - self.mean) * (self.var + self.eps).rsqrt() * self.weight + self.bias
 
