@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch_geometric.data import Batch, Data
 
 import rfp
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, NumericalError
 from rfp.nn import LearnedOperator, RandomFeaturePropagation
 from rfp.nn.counted_draws import evaluation_draw_of
 
@@ -307,3 +307,13 @@ def test_what_was_not_drawn_cannot_be_completed() -> None:
     graph, x = small_batch()
     with pytest.raises(ArgumentError, match=r"drawn_channels\] = \[B, 16, 10\], got \[1, 16, 18\]"):
         encoder.complete(encoder(graph, x=x), graph, x=x)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_features_that_are_not_finite_are_no_overflow(training: bool) -> None:
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    layer = RandomFeaturePropagation(num_channels=2, num_steps=2, operators=[LearnedOperator(3)]).train(training)
+    x = torch.ones(4, 3)
+    x[2, 1] = torch.nan
+    with pytest.raises(NumericalError, match="node features x that are not finite, as those of node 2; correct them"):
+        layer(edges, x=x, num_nodes=4)

@@ -9,10 +9,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from rfp.backends.finite import NotFiniteError, all_finite
 from rfp.backends.problem import Problem, draw_features
 from rfp.backends.start import first_state
 from rfp.encode import encode_graph
-from rfp.errors import ArgumentError
+from rfp.errors import ArgumentError, NumericalError
 from rfp.graph import Graph
 from rfp.nn.counted_draws import CountedDraws
 from rfp.nn.model_graph import attribute_of, model_graph
@@ -267,7 +268,16 @@ class RandomFeaturePropagation(CountedDraws, nn.Module):
             raise ArgumentError("a learned operator needs the node features: give x, or a Data that has x")
         # Features may be integers, or under autocast come from a layer that computes in half precision.
         x = x.to(next((weight.dtype for weight in self.learned.parameters()), x.dtype))
-        storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
+        try:
+            storage = self._learned_storage([operator(x, graph) for operator in self.learned], graph, known.start)
+        except NotFiniteError as error:
+            if all_finite(x):
+                raise
+            node = int((~x.isfinite()).nonzero()[0, -2])
+            raise NumericalError(
+                f"a learned operator was given node features x that are not finite, as those of node {node}; correct "
+                "them, or train more slowly if a layer before it computes them"
+            ) from error
         replicas = storage.shape[:-5]
         predefined, learned = iter(known.steps), iter(_steps(storage))
         joined = []
