@@ -159,3 +159,18 @@ def test_weights_of_one_are_no_weights() -> None:
 def test_negative_length_is_refused() -> None:
     with pytest.raises(ArgumentError, match="at least 0, got -1"):
         count_walks(nx.path_graph(3), length=-1)
+
+
+def test_a_count_of_zero_that_is_exact_needs_no_more_samples() -> None:
+    tree = nx.Graph([(0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (2, 6)])
+    for count in (count_triangles, count_cycles4):
+        got = count(tree, epsilon=0.01, deflation=8)
+        assert abs(got.value) < 1e-9
+        assert got.reached
+        assert got.num_samples == 32
+    # Without all directions nobody knows that there are none.
+    sampled = count_triangles(tree, epsilon=0.01, num_samples=96)
+    assert not sampled.reached
+    assert sampled.num_samples == 96
+    # How many samples are drawn is as asked for, where no error is.
+    assert count_triangles(tree, num_samples=96, deflation=8).num_samples == 96

@@ -12,7 +12,7 @@ that inner product are themselves unbiased, node by node, for the diagonal of :m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import torch
@@ -168,8 +168,10 @@ def _sample(
         current = moments.estimate(sampling, target, known, known_diagonal)
         if progress is not None:
             progress(current)
-        if moments.count >= sampling.limit or (sampling.epsilon is not None and current.reached):
-            return current
+        # What is left of all directions is rounding, whose error relative to a count of 0 is never small.
+        exact = deflated and sampling.deflation >= graph.num_nodes and sampling.epsilon is not None
+        if moments.count >= sampling.limit or (sampling.epsilon is not None and current.reached) or exact:
+            return replace(current, reached=True) if exact else current
 
 
 def _terms(S: Operator, r: Tensor, power: int, deflation: _Deflation | None, per_node: bool) -> Tensor:
