@@ -61,10 +61,11 @@ def atomic_files(paths: Sequence[Path], *, new: bool = False) -> Iterator[list[I
             for file in files:
                 file.flush()
                 os.fsync(file.fileno())
-        if new:
-            _claim(parts[0], targets[0])
-        for part, target in zip(parts[new:], targets[new:], strict=True):
-            os.replace(part, target)
+        for number, (part, target) in enumerate(zip(parts, targets, strict=True)):
+            if new and number == 0:
+                _claim(part, target)
+            else:
+                os.replace(part, target)
         for folder in {target.parent for target in targets}:
             _sync_folder(folder)
     except OSError as error:

@@ -218,8 +218,9 @@ class Problem:
         if self.normalization == "none" or not self.num_steps:
             return torch.zeros(len(operators), len(self.ptr) - 1, dtype=torch.float64, device=self.ptr.device)
         units = rounding_units(operators, self.ptr, self.dtype, self.size_range[1])
-        for operator, unit in zip(operators, units, strict=True):
-            self._check_range(operator, unit / rounding_unit(self.dtype))
+        if units.device.type == "cpu":
+            for operator, unit in zip(operators, units, strict=True):
+                self._check_range(operator, unit / rounding_unit(self.dtype))
         return units
 
     def _check_range(self, operator: Operator, norm: Tensor) -> None:
