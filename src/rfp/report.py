@@ -10,6 +10,9 @@ from functools import cached_property
 from rfp.errors import NumericalError
 from rfp.normalization import Events, count_events
 
+# Ways of orthonormalising that a plain full-rank QR never needs.
+_FALLBACKS = ("cholesky_dropping", "gram_schmidt")
+
 
 @dataclass(frozen=True)
 class Report:
@@ -36,12 +39,11 @@ class Report:
         return self.events["dependent_columns"]
 
     def check_strict(self) -> None:
-        """Raise if the result departs anywhere from a plain full-rank QR.
-
-        By which method a backend came to it plays no part: all give the same Q, and only some backends count them.
-        """
-        if self.dependent_columns:
+        """Raise if the result departs anywhere from a plain full-rank QR."""
+        used = [name for name in _FALLBACKS if self.events[name]]
+        if used or self.dependent_columns:
             raise NumericalError(
-                f"strict=True: {self.dependent_columns} dependent columns were set to zero; use fewer channels, "
+                f"strict=True: {self.dependent_columns} dependent columns were set to zero"
+                f"{' and ' + ' and '.join(used) + ' was needed' if used else ''}; use fewer channels, "
                 "normalise more often, or float64"
             )
