@@ -131,7 +131,5 @@ def test_old_names_of_arguments_are_read() -> None:
 
 def test_an_encoding_without_a_name_in_configs_is_told() -> None:
     config = ModelConfig(out_channels=1, in_channels=2, encodings=(AddRandomFeaturePropagationPE(num_channels=4),))
-    with pytest.raises(
-        ArgumentError, match="AddRandomFeaturePropagationPE has no name by which a config could"
-    ):
+    with pytest.raises(ArgumentError, match="AddRandomFeaturePropagationPE has no name by which a config could"):
         config.to_dict()
