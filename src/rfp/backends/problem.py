@@ -209,7 +209,7 @@ class Problem:
         lengths = column_lengths(self.features.detach(), self.ptr, self.size_range)
         norm = rounding_norm(factors(operator)[0], self.ptr, self.size_range[1])
         if norm is not None:
-            self._check_range(operator, norm)
+            self._check_range(operator, norm, lengths)
         return Rounding.start(norm, lengths, self.dtype)
 
     def rounding_units(self, operators: Sequence[Operator] | None = None) -> Tensor:
@@ -220,15 +220,23 @@ class Problem:
         units = rounding_units(operators, self.ptr, self.dtype, self.size_range[1])
         if units.device.type == "cpu":
             for operator, unit in zip(operators, units, strict=True):
-                self._check_range(operator, unit / rounding_unit(self.dtype))
+                self._check_range(operator, unit / rounding_unit(self.dtype), None)
         return units
 
-    def _check_range(self, operator: Operator, norm: Tensor) -> None:
-        """:func:`rfp.operator_norms.check_range`; nobody waits for a GPU to tell, where such columns are zero."""
-        if norm.device.type != "cpu" or self.num_steps < self.normalize_every:
+    def _check_range(self, operator: Operator, norm: Tensor, lengths: Tensor | None) -> None:
+        """:func:`rfp.operator_norms.check_range` of a matrix; a GPU, where such columns are zero, is not waited for.
+
+        Args:
+            operator: S. A learned one is not looked at: its rows are weights that add up to 1.
+            norm: Of it, for each graph.
+            lengths: Of the features' columns, if they are known.
+        """
+        if operator.differentiable or norm.device.type != "cpu" or self.num_steps < self.normalize_every:
             return
-        given = not isinstance(self.source, Draw)
-        start = float(column_lengths(self.features.detach(), self.ptr, self.size_range).max()) if given else 1.0
+        start = 1.0  # of drawn features, and more
+        if not isinstance(self.source, Draw):
+            found = column_lengths(self.features.detach(), self.ptr, self.size_range) if lengths is None else lengths
+            start = float(found.max())
         check_range(norm, start, self.normalize_every * len(factors(operator)), self.dtype)
 
     def gradients(self, operator: Operator) -> AbstractContextManager[object]:
