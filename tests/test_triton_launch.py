@@ -112,6 +112,13 @@ def test_other_kinds_of_arguments_are_other_kernels(x: torch.Tensor, n: int, con
     assert len(kernel.made) == 2
 
 
+def test_a_multiple_of_eight_is_none_of_sixteen() -> None:
+    kernel = Kernel()
+    for n in (8, 48, 24, 64):
+        launch_kernel(kernel, (3,), (torch.zeros(64), n), BLOCK=32)
+    assert len(kernel.made) == 2
+
+
 def test_a_kernel_is_found_once() -> None:
     kernel, launch = Kernel(), RepeatedLaunches()
     x = torch.zeros(64)
