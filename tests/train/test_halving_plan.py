@@ -25,19 +25,7 @@ from rfp.train.halving_plan import (
     tried_values,
 )
 from rfp.train.results import Trial
-
-SEARCH = {
-    "training.lr": [0.01, 0.1],
-    "training.weight_decay": [0.0, 0.5],
-    "model.backbone": ["mlp", "gcn"],
-    "model.norm": ["none", "layer"],
-    "model.residual": [True, False],
-    "model.hidden_channels": [8, 16, 32],
-}
-HALVING = Halving(tries=8, designed=4, held=("model.hidden_channels",), longer=2, finalists=2, apart="model.norm")
-CONFIG = RunConfig.from_dict(
-    {"data": "texas", "search": SEARCH, "halving": HALVING.to_dict(), "training": {"epochs": 300}}
-)
+from tests.train.halving_config import CONFIG, HALVING, SEARCH
 
 
 def score(step: HalvingStep, pair: tuple[float, float]) -> float:
