@@ -9,17 +9,18 @@ from rfp.backends.compiled.dense_products import _tile_of_eight, _tile_of_four
 from rfp.backends.compiled.vectors import vload_eight, vstore_eight
 
 
-def _adding(form):  # type: ignore[no-untyped-def]
+def _adding(form, transposed):  # type: ignore[no-untyped-def]
     @njit
     def add(g, x, i, y, j, first, last):  # type: ignore[no-untyped-def]
-        vstore_eight(form(vload_eight(g, 0, 0, 8), x, i, y, j, first, last, 8), g, 0, 0)
+        vstore_eight(form(vload_eight(g, 0, 0, 8), x, i, y, j, first, last, 8, transposed), g, 0, 0)
 
     return add
 
 
 FORMS = {
-    name: _adding(getattr(vectors, name))
-    for name in ("_add_transposed_at_once", "_add_transposed_by_fours", "_add_product_at_once", "_add_product_by_fours")
+    f"{name}, {'transposed' if transposed else 'as it is'}": _adding(getattr(vectors, name), transposed)
+    for name in ("_add_at_once", "_add_by_fours")
+    for transposed in (True, False)
 }
 
 

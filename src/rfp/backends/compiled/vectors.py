@@ -204,82 +204,60 @@ def eight_zeros(a, lanes):
 
 
 @njit(inline="always")
-def _add_transposed_at_once(sums, x, i, y, j, first, last, lanes):
-    """``sums[c]`` + Σ_r ``x[r, i + c] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    for r in range(first, last):
-        right = vload(y, (r, j), lanes)
-        s0 = fma(s0, number_at(x, r, i), right)
-        s1 = fma(s1, number_at(x, r, i + 1), right)
-        s2 = fma(s2, number_at(x, r, i + 2), right)
-        s3 = fma(s3, number_at(x, r, i + 3), right)
-        s4 = fma(s4, number_at(x, r, i + 4), right)
-        s5 = fma(s5, number_at(x, r, i + 5), right)
-        s6 = fma(s6, number_at(x, r, i + 6), right)
-        s7 = fma(s7, number_at(x, r, i + 7), right)
-    return s0, s1, s2, s3, s4, s5, s6, s7
+def _factor(x, i, r, transposed):
+    return number_at(x, r, i) if transposed else number_at(x, i, r)
 
 
 @njit(inline="always")
-def _add_product_at_once(sums, x, i, y, j, first, last, lanes):
-    """``sums[c]`` + Σ_r ``x[i + c, r] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    for r in range(first, last):
-        right = vload(y, (r, j), lanes)
-        s0 = fma(s0, number_at(x, i, r), right)
-        s1 = fma(s1, number_at(x, i + 1, r), right)
-        s2 = fma(s2, number_at(x, i + 2, r), right)
-        s3 = fma(s3, number_at(x, i + 3, r), right)
-        s4 = fma(s4, number_at(x, i + 4, r), right)
-        s5 = fma(s5, number_at(x, i + 5, r), right)
-        s6 = fma(s6, number_at(x, i + 6, r), right)
-        s7 = fma(s7, number_at(x, i + 7, r), right)
-    return s0, s1, s2, s3, s4, s5, s6, s7
-
-
-@njit(inline="always")
-def _add_transposed_four(sums, x, i, y, j, first, last, lanes):
+def _add_four(sums, x, i, y, j, first, last, lanes, transposed):
     s0, s1, s2, s3 = sums
     for r in range(first, last):
         right = vload(y, (r, j), lanes)
-        s0 = fma(s0, number_at(x, r, i), right)
-        s1 = fma(s1, number_at(x, r, i + 1), right)
-        s2 = fma(s2, number_at(x, r, i + 2), right)
-        s3 = fma(s3, number_at(x, r, i + 3), right)
+        s0 = fma(s0, _factor(x, i, r, transposed), right)
+        s1 = fma(s1, _factor(x, i + 1, r, transposed), right)
+        s2 = fma(s2, _factor(x, i + 2, r, transposed), right)
+        s3 = fma(s3, _factor(x, i + 3, r, transposed), right)
     return s0, s1, s2, s3
 
 
 @njit(inline="always")
-def _add_product_four(sums, x, i, y, j, first, last, lanes):
-    s0, s1, s2, s3 = sums
+def _add_by_fours(sums, x, i, y, j, first, last, lanes, transposed):
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    upper = _add_four((s0, s1, s2, s3), x, i, y, j, first, last, lanes, transposed)
+    lower = _add_four((s4, s5, s6, s7), x, i + 4, y, j, first, last, lanes, transposed)
+    return (*upper, *lower)
+
+
+@njit(inline="always")
+def _add_at_once(sums, x, i, y, j, first, last, lanes, transposed):
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
     for r in range(first, last):
         right = vload(y, (r, j), lanes)
-        s0 = fma(s0, number_at(x, i, r), right)
-        s1 = fma(s1, number_at(x, i + 1, r), right)
-        s2 = fma(s2, number_at(x, i + 2, r), right)
-        s3 = fma(s3, number_at(x, i + 3, r), right)
-    return s0, s1, s2, s3
-
-
-@njit(inline="always")
-def _add_transposed_by_fours(sums, x, i, y, j, first, last, lanes):
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    upper = _add_transposed_four((s0, s1, s2, s3), x, i, y, j, first, last, lanes)
-    lower = _add_transposed_four((s4, s5, s6, s7), x, i + 4, y, j, first, last, lanes)
-    return (*upper, *lower)
-
-
-@njit(inline="always")
-def _add_product_by_fours(sums, x, i, y, j, first, last, lanes):
-    s0, s1, s2, s3, s4, s5, s6, s7 = sums
-    upper = _add_product_four((s0, s1, s2, s3), x, i, y, j, first, last, lanes)
-    lower = _add_product_four((s4, s5, s6, s7), x, i + 4, y, j, first, last, lanes)
-    return (*upper, *lower)
+        s0 = fma(s0, _factor(x, i, r, transposed), right)
+        s1 = fma(s1, _factor(x, i + 1, r, transposed), right)
+        s2 = fma(s2, _factor(x, i + 2, r, transposed), right)
+        s3 = fma(s3, _factor(x, i + 3, r, transposed), right)
+        s4 = fma(s4, _factor(x, i + 4, r, transposed), right)
+        s5 = fma(s5, _factor(x, i + 5, r, transposed), right)
+        s6 = fma(s6, _factor(x, i + 6, r, transposed), right)
+        s7 = fma(s7, _factor(x, i + 7, r, transposed), right)
+    return s0, s1, s2, s3, s4, s5, s6, s7
 
 
 # Of registers of 256 bits eight rows of doubles would take all sixteen.
-add_transposed = _add_transposed_by_fours if MIDDLE else _add_transposed_at_once
-add_product = _add_product_by_fours if MIDDLE else _add_product_at_once
+_add_eight = _add_by_fours if MIDDLE else _add_at_once
+
+
+@njit(inline="always")
+def add_transposed(sums, x, i, y, j, first, last, lanes):
+    """``sums[c]`` + Σ_r ``x[r, i + c] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
+    return _add_eight(sums, x, i, y, j, first, last, lanes, True)
+
+
+@njit(inline="always")
+def add_product(sums, x, i, y, j, first, last, lanes):
+    """``sums[c]`` + Σ_r ``x[i + c, r] y[r, j : j + lanes]`` for eight c, over r from first to last - 1."""
+    return _add_eight(sums, x, i, y, j, first, last, lanes, False)
 
 
 @njit(inline="always")
